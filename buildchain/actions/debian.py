@@ -1,0 +1,183 @@
+"""Debian packages and sources: resolved against signed indexes, verified, kept in the store.
+
+Programs: ``apt-get``. On disk: ``_build/apt`` (private state) and ``_build/closures/<name>.json``,
+the list of packages a set of wanted ones needs on top of what is installed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from buildchain import events, process
+from buildchain.catalog import Catalog
+from buildchain.errors import ChecksumError, CommandError, FetchError, PinError
+from buildchain.layout import Layout
+from buildchain.model import DebianFile, Package, Source
+from buildchain.receipt import Made, write_whole
+from buildchain.store.blobs import Store
+from buildchain.tools import apt
+
+EMPTY_STATUS = "status.empty"
+
+
+def refresh(layout: Layout, catalog: Catalog) -> Made:
+    """Fetch the indexes of the machine's Debian sources into the private state.
+
+    :raises FetchError: the machine has none for the suite, or they cannot be reached.
+    """
+    targets = process.run(apt.argv_for_targets())
+    entries = apt.parse_targets(targets, catalog.suite)
+    if not entries:
+        raise FetchError(
+            f"the machine's APT has no indexes of Debian {catalog.suite}",
+            solution="Run ./doit.sh setup (or apt-get update) on a machine with Debian sources.",
+        )
+    for folder in ("lists/partial", "archives/partial"):
+        (layout.apt / folder).mkdir(parents=True, exist_ok=True)
+    write_whole(layout.apt / EMPTY_STATUS, "")
+    sources = apt.source_list(entries, catalog.keyring, catalog.architecture)
+    write_whole(layout.apt / "debian.sources", sources)
+    _update(layout)
+    return Made((layout.apt / "debian.sources",), {"entries": len(entries)})
+
+
+def _update(layout: Layout) -> None:
+    configuration = _configure(layout, layout.apt / EMPTY_STATUS, layout.apt / "archives", "update")
+    try:
+        process.run(apt.argv_for_update(configuration))
+    except CommandError as error:
+        raise FetchError("the Debian archive cannot be reached", details=error.details) from error
+
+
+def _configure(layout: Layout, status: Path, archives: Path, name: str) -> Path:
+    path = layout.apt / f"{name}.conf"
+    write_whole(path, apt.configuration(layout.apt, status, archives))
+    return path
+
+
+def resolve(
+    layout: Layout, name: str, packages: Sequence[str], status: Path | None = None
+) -> tuple[DebianFile, ...]:
+    """Find and fetch what ``packages`` need on top of ``status`` (nothing installed when ``None``).
+
+    Blobs land in the store; the archive's indexes are read again once when it moved on meanwhile.
+
+    :raises FetchError: a package does not exist, cannot be resolved or cannot be downloaded.
+    """
+    store = Store(layout.store)
+    base = status or layout.apt / EMPTY_STATUS
+    with tempfile.TemporaryDirectory(prefix=f"apt-{name}-", dir=layout.build) as scratch:
+        archives = Path(scratch)
+        (archives / "partial").mkdir()
+        configuration = _configure(layout, base, archives, name)
+        try:
+            return _fetch(store, configuration, archives, packages, name)
+        except CommandError:
+            events.note(f"the archive moved on; reading its indexes again for {name}")
+            _update(layout)
+        try:
+            return _fetch(store, configuration, archives, packages, name)
+        except CommandError as error:
+            raise FetchError(
+                f"Debian packages for {name} cannot be had: {', '.join(packages)}",
+                details=error.details,
+            ) from error
+
+
+def _fetch(
+    store: Store, configuration: Path, archives: Path, packages: Sequence[str], name: str
+) -> tuple[DebianFile, ...]:
+    printed = process.run(apt.argv_for_install(configuration, packages, print_only=True))
+    files = apt.parse_uris(printed)
+    for file in files:
+        if store.has(file.sha256):
+            # apt takes what is complete in its cache and downloads the rest.
+            shutil.copyfile(store.path(file.sha256), archives / file.file)
+    missing = [file for file in files if not store.has(file.sha256)]
+    if not missing:
+        return files
+    fetched = 0
+
+    def on_line(line: str) -> None:
+        nonlocal fetched
+        if line.startswith("Get:"):
+            fetched += 1
+            events.progress(f"Debian packages for {name}", fetched, len(missing), "packages")
+
+    argv = apt.argv_for_install(configuration, packages, print_only=False)
+    process.run(argv, on_line=on_line)
+    for file in missing:
+        store.add(archives / file.file, file.sha256, origin=file.file)
+    return files
+
+
+def close(layout: Layout, name: str, packages: Sequence[str], status: Path | None = None) -> Made:
+    """Resolve a set of packages and write its list."""
+    files = resolve(layout, name, packages, status)
+    document = [dataclasses.asdict(file) for file in files]
+    write_whole(layout.closure(name), json.dumps(document, indent=1) + "\n")
+    return Made((layout.closure(name),), {"packages": len(files)})
+
+
+def read_closure(path: Path) -> tuple[DebianFile, ...]:
+    """Read a list written by :func:`close`."""
+    return tuple(DebianFile(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
+
+
+def link_closure(layout: Layout, name: str, folder: Path) -> tuple[Path, ...]:
+    """Hard-link the packages of a closure into ``folder``."""
+    store = Store(layout.store)
+    return tuple(
+        store.link(file.sha256, folder / file.file) for file in read_closure(layout.closure(name))
+    )
+
+
+def get_sources(layout: Layout, package: Package, folder: Path) -> Made:
+    """Put the pinned source files of a package into ``folder``, from the store or the archive.
+
+    :raises ChecksumError: a file is not the pinned one; it enters neither store nor folder.
+    """
+    store = Store(layout.store)
+    by_origin: dict[tuple[str, str], list[Source]] = {}
+    for source in package.sources:
+        if not store.has(source.sha256):
+            by_origin.setdefault((source.package, source.version), []).append(source)
+    for (name, version), sources in by_origin.items():
+        _download_source(layout, store, name, version, sources)
+    return Made(
+        tuple(store.link(source.sha256, folder / source.file) for source in package.sources),
+        digests={folder / source.file: source.sha256 for source in package.sources},
+    )
+
+
+def _download_source(
+    layout: Layout, store: Store, name: str, version: str, sources: Sequence[Source]
+) -> None:
+    events.note(f"downloading the source of {name} {version}")
+    configuration = _configure(
+        layout, layout.apt / EMPTY_STATUS, layout.apt / "archives", f"source-{name}"
+    )
+    with tempfile.TemporaryDirectory(prefix="source-", dir=layout.build) as scratch:
+        try:
+            process.run(apt.argv_for_source(configuration, name, version), cwd=Path(scratch))
+        except CommandError as error:
+            raise FetchError(
+                f"source package {name} {version} cannot be had from the archive",
+                details=error.details,
+                solution="Check the network; if the archive has another version now, pin that in "
+                "buildchain/pins.",
+            ) from error
+        for source in sources:
+            file = Path(scratch) / source.file
+            if not file.is_file():
+                raise PinError(f"source package {name} {version} has no file {source.file}")
+            try:
+                store.add(file, source.sha256, origin=f"{name} {version}: {source.file}")
+            except ChecksumError:
+                events.transcript(f"refused {source.file}")
+                raise

@@ -1,0 +1,178 @@
+"""The medium: product.txt, the tree of the ISO, its checksums and signatures, the image.
+
+Programs: ``mkisofs``, ``gpg``. On disk: ``_build/root`` (hard links, nothing else than what was
+declared), ``_build/<project>.iso``, and beside it ``SHA256SUM`` with ``SHA256SUM.sig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from buildchain import events, process, receipt
+from buildchain.actions.repositories import replaced
+from buildchain.actions.signing import Signer
+from buildchain.errors import ContentError
+from buildchain.layout import Layout
+from buildchain.model import Version
+from buildchain.receipt import Made, Output, write_whole
+from buildchain.store.blobs import link
+from buildchain.tools import gpg, iso
+
+CHECKSUMS = "SHA256SUM"
+VOLUME_ID_LENGTH = 32  # ISO 9660, bytes
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where the outputs of a step go on the ISO.
+
+    :param receipt: what was made.
+    :param source: folder or file of the build root it is taken from.
+    :param target: place on the ISO, relative to its root.
+    """
+
+    receipt: Path
+    source: Path
+    target: str
+
+
+def product(name: str, version: Version, commit: str, *, development_key: bool) -> str:
+    """Return ``product.txt`` (spec 12.2.3): no host name, no wall clock."""
+    development = bool(version.suffix) or commit.endswith("-dirty") or development_key
+    fields = {
+        "NAME": name,
+        "VERSION": version.full,
+        "SHORT_VERSION": version.short,
+        "GIT": commit,
+        "DEVELOPMENT_RELEASE": "1" if development else "0",
+        "DEVELOPMENT_KEY": "1" if development_key else "0",
+        "ARCHIVE_LAYOUT_VERSION": "1",
+    }
+    return "".join(f"{key}={value}\n" for key, value in fields.items())
+
+
+def write_product(layout: Layout, text: str) -> Made:
+    """Write ``product.txt``."""
+    write_whole(layout.product, text)
+    return Made((layout.product,))
+
+
+def populate(layout: Layout, parts: Iterable[Part], signer: Signer, epoch: int) -> Made:
+    """Make the ISO's tree out of declared outputs, with signed checksums of every file.
+
+    :raises ContentError: two parts want the same path.
+    """
+    placed: dict[str, str] = {}
+    with replaced(layout.iso_root) as fresh:
+        for part in parts:
+            for output in receipt.read(part.receipt).outputs:
+                source = layout.build / output.path
+                if source != part.source and part.source not in source.parents:
+                    continue
+                target = _target(part, source)
+                if target in placed:
+                    raise ContentError(f"two files want to be {target} on the ISO")
+                _place(source, fresh / target, output)
+                placed[target] = output.sha256
+        checksums = fresh / CHECKSUMS
+        write_whole(checksums, checksum_lines(placed))
+        signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
+    root = layout.iso_root
+    return Made((root,), digests={root / name: digest for name, digest in placed.items()})
+
+
+def _target(part: Part, source: Path) -> str:
+    if source == part.source:
+        return part.target
+    return (Path(part.target) / source.relative_to(part.source)).as_posix()
+
+
+def _place(source: Path, target: Path, output: Output) -> None:
+    """Link a file; modes are part of the medium, so a foreign umask must not leak in."""
+    link(source, target)
+    mode = 0o755 if output.mode & 0o100 else 0o644
+    if output.mode != mode:
+        target.chmod(mode)
+
+
+def checksum_lines(digests: Mapping[str, str]) -> str:
+    """Return the text of a file for ``sha256sum -c``, sorted by name."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def volume_id(name: str, version: Version) -> str:
+    """Return the volume id, ``<project> <version>``.
+
+    :raises ContentError: it is longer than ISO 9660 allows.
+    """
+    text = f"{name} {version.full}"
+    if len(text) > VOLUME_ID_LENGTH:
+        raise ContentError(
+            f"volume id {text!r} has more than {VOLUME_ID_LENGTH} characters",
+            solution="Choose a shorter PROJECT_NAME.",
+        )
+    return text
+
+
+def build(layout: Layout, binary: str, volume: str, epoch: int) -> Made:
+    """Write the image beside the previous one, compare it with the tree, then replace."""
+    version = process.run([binary, "--version"])
+    reproducible = iso.is_reproducible(version)
+    if not reproducible:
+        events.note(f"{binary} records the clock: this ISO cannot be reproduced; use xorrisofs")
+    part = layout.iso.with_name(f".{layout.iso.name}.part")
+    part.unlink(missing_ok=True)
+
+    def on_line(line: str) -> None:
+        percent = iso.parse_progress(line)
+        if percent is not None:
+            events.progress("writing the ISO", int(percent), 100, "%")
+
+    argv = iso.argv_for_iso(
+        binary, layout.iso_root, part, volume_id=volume, epoch=epoch, reproducible=reproducible
+    )
+    try:
+        process.run(argv, env={"SOURCE_DATE_EPOCH": str(epoch)}, on_line=on_line)
+        compare(part, layout.iso_root)
+        part.replace(layout.iso)
+    finally:
+        part.unlink(missing_ok=True)
+    return Made((layout.iso,))
+
+
+def compare(image: Path, root: Path) -> None:
+    """Check with a second implementation that every file of the tree is on the image, full size.
+
+    :raises ContentError: naming the first files that are not.
+    """
+    import pycdlib
+
+    expected = {
+        f"/{file.relative_to(root).as_posix()}": file.stat().st_size
+        for file in receipt.files([root])
+    }
+    reader = pycdlib.PyCdlib()
+    reader.open(str(image))
+    try:
+        actual = {}
+        for folder, _, names in reader.walk(rr_path="/"):
+            for name in names:
+                path = f"{folder.rstrip('/')}/{name}"
+                actual[path] = reader.get_record(rr_path=path).get_data_length()
+    finally:
+        reader.close()
+    wrong = sorted(set(expected.items()) ^ set(actual.items()))
+    if wrong:
+        raise ContentError(f"{image.name} is not the tree: {', '.join(n for n, _ in wrong[:5])}")
+
+
+def digest(layout: Layout, signer: Signer, epoch: int) -> Made:
+    """Write ``SHA256SUM`` of the ISO and its signature, and check it as its user will."""
+    iso_receipt = receipt.read(layout.receipt("_iso_build"))
+    checksums = layout.build / CHECKSUMS
+    write_whole(checksums, checksum_lines({layout.iso.name: iso_receipt.outputs[0].sha256}))
+    signature = signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
+    process.run(gpg.argv_for_verification(layout.keys / "metalk8s.gpg", signature, checksums))
+    return Made((checksums, signature))

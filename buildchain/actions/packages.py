@@ -1,0 +1,271 @@
+"""Packages we compile: one compilation, packaged twice.
+
+Programs, in the builder and without a network: the package's own ``prepare.sh`` and
+``compile.sh``, ``rpmbuild``, ``dpkg-buildpackage``. On disk::
+
+    _build/packages/<name>/SOURCES/    everything the spec's Source and Patch lines name
+    _build/packages/<name>/<name>.meta what the spec says (JSON)
+    _build/packages/<name>/compiled/   what compile.sh left
+    _build/packages/<name>/{SRPMS,RPMS,DEBS}/
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from buildchain import receipt
+from buildchain.actions import debian, engine
+from buildchain.actions.repositories import replaced
+from buildchain.errors import ContentError, PinError
+from buildchain.layout import Layout
+from buildchain.model import Package
+from buildchain.receipt import Made, write_whole
+from buildchain.store.blobs import link
+from buildchain.tools import rpm
+
+FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS")
+# Where a package's folder keeps the files its spec names.
+PLACES = (".", "files", "patches")
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Where packages are built.
+
+    :param reference: image in the engine.
+    :param docker: Docker command that names the engine.
+    :param epoch: date of the packages' content, seconds since 1970.
+    """
+
+    reference: str
+    docker: str
+    epoch: int
+
+
+def make_folders(layout: Layout, package: Package) -> Made:
+    """Make the folders of a package's build."""
+    for name in FOLDERS:
+        (layout.package(package.name) / name).mkdir(parents=True, exist_ok=True)
+    return Made()
+
+
+def spec_path(layout: Layout, package: Package) -> Path:
+    """Return the spec file of a package."""
+    return layout.package_sources(package.name) / f"{package.name}.spec"
+
+
+def read_meta(layout: Layout, package: Package) -> Made:
+    """Read the spec, compare it with the pins and keep what it says.
+
+    :raises PinError: they differ; every difference is named.
+    """
+    path = spec_path(layout, package)
+    spec = rpm.read_spec(path)
+    problems = [
+        f"{field} is {getattr(spec, field)}, pinned {getattr(package, field)}"
+        for field in ("name", "version", "release")
+        if getattr(spec, field) != getattr(package, field)
+    ]
+    pinned = {source.file for source in package.sources}
+    folder = layout.package_sources(package.name)
+    problems += [
+        f"{name} is neither pinned nor in {folder}"
+        for name in (*spec.sources, *spec.patches)
+        if name not in pinned and _local(folder, name) is None
+    ]
+    problems += [f"pinned {name} is no Source" for name in sorted(pinned - set(spec.sources))]
+    problems += [f"no package {name}" for name in package.rpms if name not in spec.packages]
+    if problems:
+        raise PinError(
+            f"{path}: {'; '.join(problems)}",
+            solution="Make the spec and buildchain/pins/*/packages.toml agree.",
+        )
+    meta = layout.package(package.name) / f"{package.name}.meta"
+    write_whole(meta, json.dumps(dataclasses.asdict(spec), indent=1) + "\n")
+    return Made((meta,))
+
+
+def _local(folder: Path, name: str) -> Path | None:
+    return next((folder / p / name for p in PLACES if (folder / p / name).is_file()), None)
+
+
+def local_sources(layout: Layout, package: Package) -> tuple[Path, ...]:
+    """Return the files of a package's folder that can go into its source package."""
+    folder = layout.package_sources(package.name)
+    return tuple(p for place in PLACES for p in sorted((folder / place).glob("*")) if p.is_file())
+
+
+def get_sources(layout: Layout, package: Package) -> Made:
+    """Collect everything the spec names in ``SOURCES``: pinned files and our own."""
+    meta = layout.package(package.name) / f"{package.name}.meta"
+    spec = json.loads(meta.read_text(encoding="utf-8"))
+    folder = layout.package_sources(package.name)
+    with replaced(layout.package(package.name) / "SOURCES") as fresh:
+        made = debian.get_sources(layout, package, fresh)
+        for name in (*spec["sources"], *spec["patches"]):
+            local = _local(folder, name)
+            if local is not None and not (fresh / name).exists():
+                shutil.copy2(local, fresh / name)
+    sources = layout.package(package.name) / "SOURCES"
+    digests = {sources / path.name: digest for path, digest in made.digests.items()}
+    return Made((sources,), digests=digests)
+
+
+def _work(layout: Layout, package: Package, purpose: str) -> Path:
+    """Return an empty scratch folder of the build root (large trees do not fit into memory)."""
+    folder = layout.package(package.name) / f".work-{purpose}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made:
+    """Unpack, patch and compile; the compiler's cache is kept between builds.
+
+    :raises ContentError: a binary the pins promise was not built.
+    """
+    sources = layout.package(package.name) / "SOURCES"
+    meta = json.loads((sources.parent / f"{package.name}.meta").read_text(encoding="utf-8"))
+    patches = " ".join(f"/sources/{name}" for name in meta["patches"])
+    archives = " ".join(f"/sources/{source.file}" for source in package.sources)
+    layout.go_cache.mkdir(parents=True, exist_ok=True)
+    work = _work(layout, package, "compile")
+    script = (
+        "set -e; cd /work; "
+        f"sh /sources/prepare.sh {archives} tree {patches}; "
+        "sh /sources/compile.sh tree compiled"
+    )
+    _run(
+        builder,
+        f"{package.name}-compile",
+        ["sh", "-c", script],
+        {sources: "/sources", work: "/work", layout.go_cache: "/gocache"},
+        writable=(work, layout.go_cache),
+        environment={"GOCACHE": "/gocache"},
+    )
+    built = {path.name for path in (work / "compiled").iterdir()}
+    missing = [name for name in package.binaries if name not in built]
+    if missing:
+        raise ContentError(f"{package.name}: compile.sh did not leave {', '.join(missing)}")
+    final = layout.package(package.name) / "compiled"
+    shutil.rmtree(final, ignore_errors=True)
+    (work / "compiled").rename(final)
+    shutil.rmtree(work, ignore_errors=True)
+    return Made((final,))
+
+
+def _run(
+    builder: Builder,
+    name: str,
+    argv: list[str],
+    mounts: Mapping[Path, str],
+    *,
+    writable: tuple[Path, ...],
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    job = engine.Run(
+        name=f"metalk8s-{name}",
+        image=builder.reference,
+        argv=argv,
+        mounts=mounts,
+        writable=frozenset(writable),
+        environment={"SOURCE_DATE_EPOCH": str(builder.epoch), **(environment or {})},
+        workdir="/work",
+    )
+    with engine.connect(builder.docker) as client:
+        return engine.run(client, job)
+
+
+def build_srpm(layout: Layout, package: Package, builder: Builder) -> Made:
+    """Make the source RPM."""
+    return _rpmbuild(layout, package, builder, "-bs", "SRPMS", {})
+
+
+def build_rpms(layout: Layout, package: Package, builder: Builder) -> Made:
+    """Make the binary RPMs out of what was compiled."""
+    return _rpmbuild(layout, package, builder, "-bb", "RPMS", {"metalk8s_prebuilt": "/compiled"})
+
+
+def _rpmbuild(
+    layout: Layout,
+    package: Package,
+    builder: Builder,
+    stage: str,
+    kind: str,
+    defines: Mapping[str, str],
+) -> Made:
+    build = layout.package(package.name)
+    work = _work(layout, package, kind.lower())
+    folders = {
+        "_topdir": "/work",
+        "_sourcedir": "/sources",
+        "_srcrpmdir": "/work/out",
+        "_rpmdir": "/work/out",
+        "_rpmfilename": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm",
+    }
+    spec = spec_path(layout, package)
+    (work / "out").mkdir()
+    _run(
+        builder,
+        f"{package.name}-{kind.lower()}",
+        rpm.argv_for_rpmbuild(stage, f"/spec/{spec.name}", {**folders, **defines}),
+        {
+            build / "SOURCES": "/sources",
+            build / "compiled": "/compiled",
+            spec: f"/spec/{spec.name}",
+            work: "/work",
+        },
+        writable=(work,),
+    )
+    expected = package.rpms if stage == "-bb" else (package.name,)
+    return _collect(work, build / kind, expected, "rpm")
+
+
+def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
+    """Make the DEBs out of what was compiled."""
+    build = layout.package(package.name)
+    work = _work(layout, package, "debs")
+    shutil.copytree(
+        layout.package_sources(package.name), work / "source" / package.name, symlinks=True
+    )
+    script = (
+        f"set -e; cd /work/source/{package.name}; METALK8S_PREBUILT=/compiled "
+        "dpkg-buildpackage --build=binary --no-sign; mkdir /work/out; mv ../*.deb /work/out/"
+    )
+    _run(
+        builder,
+        f"{package.name}-debs",
+        ["sh", "-c", script],
+        {build / "compiled": "/compiled", work: "/work"},
+        writable=(work,),
+    )
+    return _collect(work, build / "DEBS", package.debs, "deb")
+
+
+def _collect(work: Path, final: Path, expected: tuple[str, ...], suffix: str) -> Made:
+    """Put the packages that were made in place of the previous ones.
+
+    :raises ContentError: one that the pins promise is missing.
+    """
+    built = sorted((work / "out").glob(f"*.{suffix}"))
+    separator = "_" if suffix == "deb" else "-"
+    missing = [n for n in expected if not any(f.name.startswith(n + separator) for f in built)]
+    if missing:
+        raise ContentError(f"{final.parent.name}: no {suffix} was made of {', '.join(missing)}")
+    with replaced(final) as fresh:
+        for file in built:
+            link(file, fresh / file.name)
+            (fresh / file.name).chmod(0o644)
+    shutil.rmtree(work, ignore_errors=True)
+    return Made((final,))
+
+
+def packages_of(path: Path, build_root: Path, suffix: str) -> tuple[Path, ...]:
+    """Return the package files a receipt names."""
+    outputs = receipt.read(path).outputs
+    return tuple(build_root / o.path for o in outputs if o.path.endswith(suffix))

@@ -1,0 +1,169 @@
+"""The pins, read once and checked: unknown keys are errors, every problem is named at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from buildchain.errors import PinError
+from buildchain.model import Image, Package, Source, Tool, Version
+
+Record = TypeVar("Record")
+PROFILE_KEYS = {
+    "debian": {"suite", "architecture", "keyring"},
+    "content": {"epoch"},
+    "base": {"packages"},
+    "builder": {"packages"},
+    "node": {"packages"},
+}
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Everything a profile pins.
+
+    :param content_epoch: date inside packages and layers, seconds since 1970.
+    """
+
+    version: Version
+    suite: str
+    architecture: str
+    keyring: Path
+    content_epoch: int
+    base_packages: tuple[str, ...]
+    builder_packages: tuple[str, ...]
+    node_packages: tuple[str, ...]
+    packages: tuple[Package, ...]
+    images: tuple[Image, ...]
+
+    def package(self, name: str) -> Package:
+        return next(package for package in self.packages if package.name == name)
+
+
+def load(root: Path, profile: str) -> Catalog:
+    """Read the pins of a profile.
+
+    :raises PinError: with the file and every key that is unknown, missing or of the wrong type.
+    """
+    folder = root / "buildchain" / "pins" / profile
+    settings = _profile(folder / "profile.toml")
+    return Catalog(
+        version=read_version(root / "VERSION"),
+        suite=settings["debian"]["suite"],
+        architecture=settings["debian"]["architecture"],
+        keyring=Path(settings["debian"]["keyring"]),
+        content_epoch=int(settings["content"]["epoch"]),
+        base_packages=tuple(settings["base"]["packages"]),
+        builder_packages=tuple(settings["builder"]["packages"]),
+        node_packages=tuple(settings["node"]["packages"]),
+        packages=tuple(_packages(folder / "packages.toml")),
+        images=tuple(records(folder / "images.toml", Image)),
+    )
+
+
+def tools(root: Path) -> tuple[Tool, ...]:
+    """Read the table of programs the build calls on this machine."""
+    return tuple(records(root / "buildchain" / "pins" / "host_tools.toml", Tool))
+
+
+def read_version(path: Path) -> Version:
+    """Read the ``VERSION`` file (``VERSION_MAJOR=2`` …)."""
+    pairs = dict(
+        line.split("=", 1) for line in _text(path).splitlines() if "=" in line and line[0] != "#"
+    )
+    try:
+        return Version(
+            int(pairs["VERSION_MAJOR"]),
+            int(pairs["VERSION_MINOR"]),
+            int(pairs["VERSION_PATCH"]),
+            pairs.get("VERSION_SUFFIX", ""),
+        )
+    except (KeyError, ValueError) as error:
+        raise PinError(f"{path}: bad or missing {error}", solution="Correct it.") from error
+
+
+def records(path: Path, kind: type[Record]) -> list[Record]:
+    """Read a TOML file of named tables into frozen records of one kind."""
+    problems: list[str] = []
+    found: list[Record] = []
+    for name, table in parse(path).items():
+        problems += _problems(f"[{name}]", table, kind)
+        if not problems:
+            values = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+            found.append(kind(**{"name": name, **values}))
+    _raise(path, problems)
+    return found
+
+
+def parse(path: Path) -> dict[str, dict[str, Any]]:
+    """Parse a TOML file of tables.
+
+    :raises PinError: it is missing or not TOML, with the line.
+    """
+    try:
+        document = tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise PinError(f"{path}: {error}", solution="Correct the file.") from error
+    _raise(path, [f"{key}: a table" for key, value in document.items() if type(value) is not dict])
+    return document
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PinError(f"{path}: {error.strerror}", solution="Restore it from git.") from error
+
+
+def _packages(path: Path) -> list[Package]:
+    problems: list[str] = []
+    found = []
+    for name, table in parse(path).items():
+        raw = table.get("sources", [])
+        entries = raw if isinstance(raw, list) else []
+        for index, entry in enumerate(entries):
+            problems += _problems(f"[{name}] sources {index + 1}", entry, Source)
+        problems += _problems(f"[{name}]", table, Package)
+        if not problems:
+            values: dict[str, Any] = {
+                k: tuple(v) if isinstance(v, list) else v for k, v in table.items()
+            }
+            values["sources"] = tuple(Source(**entry) for entry in entries)
+            found.append(Package(name=name, **values))
+    _raise(path, problems)
+    return found
+
+
+def _problems(where: str, table: Mapping[str, object], kind: type[Record]) -> list[str]:
+    """Compare a table with the fields of a record (strings, booleans and lists of strings)."""
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.name != "name"}  # type: ignore[arg-type]
+    problems = [f"{where}: unknown key {key}" for key in table if key not in fields]
+    for key, field in fields.items():
+        if key not in table:
+            if field.default is dataclasses.MISSING:
+                problems.append(f"{where}: {key} is missing")
+            continue
+        expected = {"str": str, "bool": bool}.get(str(field.type), list)
+        if not isinstance(table[key], expected):
+            problems.append(f"{where}: {key} must be a {expected.__name__}")
+    return problems
+
+
+def _profile(path: Path) -> dict[str, dict[str, Any]]:
+    document = parse(path)
+    problems = [f"unknown table [{name}]" for name in document if name not in PROFILE_KEYS]
+    for name, keys in PROFILE_KEYS.items():
+        actual = set(document.get(name, {}))
+        problems += [f"[{name}]: {key} is missing" for key in sorted(keys - actual)]
+        problems += [f"[{name}]: unknown key {key}" for key in sorted(actual - keys)]
+    _raise(path, problems)
+    return document
+
+
+def _raise(path: Path, problems: list[str]) -> None:
+    if problems:
+        raise PinError(f"{path}: {'; '.join(problems)}", solution="Correct the file.")

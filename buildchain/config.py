@@ -1,0 +1,238 @@
+"""Every option of a build: the environment is read once, here, into one frozen record.
+
+``doit.sh`` exports what ``.env`` assigns; ``.env.example`` documents the same table (a test
+compares the two). Spec: chapter 9.3.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from buildchain.errors import ConfigError
+
+ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
+# `-` may not lead: the value becomes a file name and a volume id.
+PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}")
+# Not ours, but sensible in .env: they tell the tools how to reach the world.
+PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|(?i:https?_proxy|no_proxy)")
+DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
+PROVIDERS = ("docker", "libvirt", "virtualbox")
+LOCK_POLICIES = ("roll", "strict")
+# What VAGRANT_UP_ARGS says when unset; the provider is appended.
+VAGRANT_UP_ARGS = "--provision --no-destroy-on-error --parallel"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One line of ``.env``.
+
+    :param default: value when unset, as it would be written.
+    :param check: raises ``ValueError`` with what is expected.
+    """
+
+    name: str
+    default: str
+    help: str
+    check: Callable[[str], object] = str
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of one build.
+
+    :param root: the checkout.
+    :param build_root: where everything is built, absolute.
+    :param cache_root: downloads, compiler cache and the development key; outlives ``clean``.
+    :param source_date_epoch: seconds since 1970, or ``None`` for the last commit's time.
+    :param base_image: an image by digest in place of the one we make, or empty.
+    :param signing_key: fingerprint in the user's GnuPG home, or empty for a development key.
+    """
+
+    root: Path
+    project_name: str
+    build_root: Path
+    cache_root: Path
+    profile: str
+    base_image: str
+    lock_policy: str
+    signing_key: str
+    source_date_epoch: int | None
+    vagrant_provider: str
+    vagrant_up_args: tuple[str, ...]
+    vagrant_snapshot_name: str
+    binaries: Mapping[str, str]
+
+    def binary(self, name: str) -> str:
+        """Return the program configured for ``<name>_BIN``."""
+        return self.binaries[name]
+
+
+def _one_of(*values: str) -> Callable[[str], object]:
+    def check(value: str) -> object:
+        if value not in values:
+            raise ValueError(f"one of {', '.join(v or '(empty)' for v in values)}")
+        return value
+
+    return check
+
+
+def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[str], object]:
+    def check(value: str) -> object:
+        if value and not pattern.fullmatch(value):
+            raise ValueError(expected)
+        return value
+
+    return check
+
+
+def _not_empty(value: str) -> object:
+    if not value.strip():
+        raise ValueError("a value")
+    return value
+
+
+def _shell_words(value: str) -> object:
+    try:
+        return shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"shell words ({error})") from error
+
+
+OPTIONS = (
+    Option(
+        "PROJECT_NAME",
+        "MetalK8s",
+        "name of the product: ISO file name, volume id, product.txt",
+        _matching(PROJECT_NAME, "at most 16 letters, digits, - and _"),
+    ),
+    Option("BUILD_ROOT", "_build", "where to build, absolute or relative to here", _not_empty),
+    Option(
+        "CACHE_ROOT",
+        "~/.cache/metalk8s",
+        "downloads, compiler cache and the development key, kept between builds",
+        _not_empty,
+    ),
+    Option("PROFILE", "default", "what to build: a folder of buildchain/pins", _not_empty),
+    Option(
+        "BASE_IMAGE",
+        "",
+        "base of all images by digest (registry/name@sha256:…) in place of our own",
+        _matching(DIGEST_REFERENCE, "an image by digest, registry/name@sha256:<64 hex digits>"),
+    ),
+    Option(
+        "LOCK_POLICY",
+        "roll",
+        "when the archive dropped a pinned package: roll to the current one, or strict: stop",
+        _one_of(*LOCK_POLICIES),
+    ),
+    Option(
+        "SIGNING_KEY",
+        "",
+        "fingerprint of the release key in your GnuPG home; empty: a development key",
+        _matching(re.compile(r"[0-9A-Fa-f]{40}"), "a fingerprint of 40 hexadecimal digits"),
+    ),
+    Option(
+        "SOURCE_DATE_EPOCH",
+        "",
+        "date of everything on the ISO, seconds since 1970; empty: the last commit's",
+        _matching(re.compile(r"[0-9]{1,11}"), "seconds since 1970"),
+    ),
+    Option(
+        "VAGRANT_PROVIDER",
+        "",
+        "kind of machine vagrant_up starts; empty: virtualbox, or docker where only that is there",
+        _one_of("", *PROVIDERS),
+    ),
+    Option(
+        "VAGRANT_UP_ARGS",
+        "",
+        f"arguments of vagrant up; empty: {VAGRANT_UP_ARGS} --provider $VAGRANT_PROVIDER",
+        _shell_words,
+    ),
+    Option(
+        "VAGRANT_SNAPSHOT_NAME",
+        "bootstrap.autosnapshot",
+        "snapshot made before the machine is provisioned",
+        _matching(re.compile(r"[A-Za-z0-9._-]+"), "letters, digits, dots, dashes and underscores"),
+    ),
+    Option("DOCKER_BIN", "docker", "Docker command; its current context names the engine"),
+    Option("GIT_BIN", "git", "Git command"),
+    Option("GOFMT_BIN", "gofmt", "gofmt command"),
+    Option("HARDLINK_BIN", "hardlink", "hardlink command"),
+    Option("MKISOFS_BIN", "xorrisofs", "mkisofs command; xorrisofs gives the same bytes each time"),
+    Option("OPERATOR_SDK_BIN", "operator-sdk", "Operator SDK command"),
+    Option("SKOPEO_BIN", "skopeo", "skopeo command"),
+    Option("VAGRANT_BIN", "vagrant", "Vagrant command"),
+)
+
+
+def load(root: Path, environ: Mapping[str, str]) -> Config:
+    """Return the settings of a build in checkout ``root``.
+
+    :raises ConfigError: naming every unknown option in ``.env`` and every bad value.
+    """
+    problems = list(_unknown_options(root / ".env"))
+    values: dict[str, str] = {}
+    for option in OPTIONS:
+        value = environ.get(option.name) or option.default
+        try:
+            option.check(value)
+        except ValueError as error:
+            problems.append(f"{option.name}={value}: expected {error}")
+        values[option.name] = value
+    problems += _profile_problems(root, values["PROFILE"])
+    if problems:
+        raise ConfigError("; ".join(problems))
+    return _config(root, values)
+
+
+def _config(root: Path, values: Mapping[str, str]) -> Config:
+    epoch = values["SOURCE_DATE_EPOCH"]
+    return Config(
+        root=root,
+        project_name=values["PROJECT_NAME"],
+        build_root=(root / values["BUILD_ROOT"]).absolute(),
+        cache_root=(root / Path(values["CACHE_ROOT"]).expanduser()).absolute(),
+        profile=values["PROFILE"],
+        base_image=values["BASE_IMAGE"],
+        lock_policy=values["LOCK_POLICY"],
+        signing_key=values["SIGNING_KEY"].upper(),
+        source_date_epoch=int(epoch) if epoch else None,
+        vagrant_provider=values["VAGRANT_PROVIDER"],
+        vagrant_up_args=tuple(shlex.split(values["VAGRANT_UP_ARGS"])),
+        vagrant_snapshot_name=values["VAGRANT_SNAPSHOT_NAME"],
+        binaries={
+            name.removesuffix("_BIN").lower().replace("_", "-"): value
+            for name, value in values.items()
+            if name.endswith("_BIN")
+        },
+    )
+
+
+def _profile_problems(root: Path, profile: str) -> list[str]:
+    pins = root / "buildchain" / "pins"
+    if "/" not in profile and (pins / profile / "profile.toml").is_file():
+        return []
+    known = sorted(path.parent.name for path in pins.glob("*/profile.toml"))
+    return [f"PROFILE={profile}: expected one of {', '.join(known)}"]
+
+
+def _unknown_options(env_file: Path) -> list[str]:
+    """Name what ``.env`` assigns and nothing reads, with the nearest known name."""
+    if not env_file.is_file():
+        return []
+    known = [option.name for option in OPTIONS]
+    problems = []
+    for number, line in enumerate(env_file.read_text(encoding="utf-8").splitlines(), 1):
+        match = ASSIGNMENT.match(line)
+        if match is None or match[1] in known or PASSED_ON.fullmatch(match[1]):
+            continue
+        near = difflib.get_close_matches(match[1], known, 1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        problems.append(f".env line {number}: {match[1]} is not an option{hint}")
+    return problems

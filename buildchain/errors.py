@@ -1,0 +1,81 @@
+"""What can go wrong through no fault of the code: a reason and a remedy.
+
+Anything else that is raised is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class BuildError(Exception):
+    """A failure that the person in front of the terminal can mend.
+
+    :param reason: what went wrong, with the file and expected/actual values.
+    :param solution: the next thing to do, in the imperative.
+    :param details: tail of a tool's output, shown below the sentence.
+    """
+
+    default_solution = "Read _build/build.log, it has the whole transcript."
+
+    def __init__(self, reason: str, *, solution: str = "", details: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.solution = solution or self.default_solution
+        self.details = details
+
+    def friendly(self) -> str:
+        """Return the message for a terminal: class name, reason, output, remedy."""
+        lines = [f"{type(self).__name__}: {self.reason}"]
+        if self.details:
+            lines += ["", *(f"    | {line}" for line in self.details.splitlines()), ""]
+        lines += [f"  What to do: {self.solution}"]
+        return "\n".join(lines)
+
+
+class ConfigError(BuildError):
+    """A setting in ``.env`` or the environment is unknown or has a bad value."""
+
+    default_solution = "Correct it in .env; .env.example lists every option and its values."
+
+
+class PinError(BuildError):
+    """A file under ``buildchain/pins`` or ``packages`` says something impossible."""
+
+
+class ToolError(BuildError):
+    """A program the build needs is missing or too old."""
+
+    default_solution = "Run ./doit.sh setup, which installs what the build needs."
+
+
+class CommandError(BuildError):
+    """A program that was started ended with a failure."""
+
+
+class ChecksumError(BuildError):
+    """Bytes are not the bytes the pins name."""
+
+
+class FetchError(BuildError):
+    """An input could not be fetched."""
+
+    default_solution = "Check the network and the machine's APT sources, then run the same again."
+
+
+class EngineError(BuildError):
+    """The Docker engine does not answer or refused a request."""
+
+    default_solution = "Start it (./doit.sh setup does) or point DOCKER_HOST at a running one."
+
+
+class SpaceError(BuildError):
+    """The file system of the build tree is full."""
+
+    default_solution = "Free some room or set BUILD_ROOT in .env to a larger file system."
+
+
+class SigningError(BuildError):
+    """A signature could not be made or does not hold."""
+
+
+class ContentError(BuildError):
+    """What was built is not what it should be."""

@@ -1,0 +1,130 @@
+"""Every path of a build and of the ISO, as properties of one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths below the checkout, the build root and the cache.
+
+    :param root: the checkout.
+    :param build: ``BUILD_ROOT``; everything below it can be deleted and built again.
+    :param cache: ``CACHE_ROOT``; outlives ``clean``.
+    :param project: lower-case name of the product, the ISO's file name.
+    """
+
+    root: Path
+    build: Path
+    cache: Path
+    project: str
+
+    # -- the checkout ---------------------------------------------------------------------------
+    @property
+    def pins(self) -> Path:
+        return self.root / "buildchain" / "pins"
+
+    def package_sources(self, name: str) -> Path:
+        return self.root / "packages" / name
+
+    def image_sources(self, name: str) -> Path:
+        return self.root / "images" / name
+
+    @property
+    def salt_sources(self) -> Path:
+        return self.root / "salt"
+
+    # -- the cache ------------------------------------------------------------------------------
+    @property
+    def store(self) -> Path:
+        """Blobs by SHA-256, however they came."""
+        return self.cache / "store"
+
+    @property
+    def go_cache(self) -> Path:
+        return self.cache / "go-build"
+
+    @property
+    def development_key(self) -> Path:
+        """Secret OpenPGP key of this machine's builds, ASCII armour, mode 0600."""
+        return self.cache / "keys" / "development.key"
+
+    # -- the build root -------------------------------------------------------------------------
+    def receipt(self, name: str) -> Path:
+        """What a step made, see :mod:`buildchain.receipt`."""
+        return self.build / "receipts" / f"{name.replace(':', '.').lstrip('_')}.json"
+
+    @property
+    def apt(self) -> Path:
+        """Private APT state: the machine's Debian sources, our own lists and cache."""
+        return self.build / "apt"
+
+    def closure(self, name: str) -> Path:
+        """Resolved package list of one set of Debian packages (JSON)."""
+        return self.build / "closures" / f"{name}.json"
+
+    @property
+    def base(self) -> Path:
+        return self.build / "base"
+
+    @property
+    def base_tar(self) -> Path:
+        return self.base / "base.tar"
+
+    @property
+    def base_status(self) -> Path:
+        """The dpkg status file of the base: the minimal OS the ISO's packages build on."""
+        return self.base / "status"
+
+    @property
+    def builder(self) -> Path:
+        return self.build / "builder"
+
+    def package(self, name: str) -> Path:
+        return self.build / "packages" / name
+
+    @property
+    def rpm_repository(self) -> Path:
+        return self.build / "repositories" / "redhat" / "metalk8s"
+
+    @property
+    def deb_repository(self) -> Path:
+        return self.build / "repositories" / "debian" / "metalk8s"
+
+    @property
+    def images(self) -> Path:
+        """Image trees in the layout of the spec's chapter 12.2."""
+        return self.build / "images"
+
+    def image(self, name: str, version: str) -> Path:
+        return self.images / name / version
+
+    @property
+    def registry_config(self) -> Path:
+        return self.build / "registry"
+
+    @property
+    def salt_tree(self) -> Path:
+        return self.build / "salt_tree"
+
+    @property
+    def keys(self) -> Path:
+        return self.build / "keys"
+
+    @property
+    def product(self) -> Path:
+        return self.build / "product.txt"
+
+    @property
+    def iso_root(self) -> Path:
+        return self.build / "root"
+
+    @property
+    def iso(self) -> Path:
+        return self.build / f"{self.project}.iso"
+
+    @property
+    def log(self) -> Path:
+        return self.build / "build.log"

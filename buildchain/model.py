@@ -1,0 +1,117 @@
+"""Frozen records of what the pins describe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Version:
+    """Version of the product."""
+
+    major: int
+    minor: int
+    patch: int
+    suffix: str
+
+    @property
+    def short(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @property
+    def full(self) -> str:
+        base = f"{self.short}.{self.patch}"
+        return f"{base}-{self.suffix}" if self.suffix else base
+
+
+@dataclass(frozen=True)
+class Source:
+    """One upstream file, identified by content.
+
+    :param package: Debian source package it belongs to.
+    """
+
+    file: str
+    sha256: str
+    package: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Package:
+    """Something we compile once and package for both families.
+
+    :param release: of the packages, counted by us.
+    :param binaries: what the compilation leaves, by file name.
+    :param rpms: binary RPM names.
+    :param debs: binary DEB names.
+    """
+
+    name: str
+    version: str
+    release: str
+    sources: tuple[Source, ...]
+    binaries: tuple[str, ...]
+    rpms: tuple[str, ...]
+    debs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A container image that we build from a folder of ``images/``.
+
+    :param debs: Debian packages installed into it.
+    :param version_of: the one of ``debs`` whose upstream version is the tag, or empty.
+    :param binaries: ``<package>/<file>`` of what we compile.
+    :param from_scratch: no base below it.
+    """
+
+    name: str
+    version: str
+    title: str
+    licenses: str
+    debs: tuple[str, ...] = ()
+    version_of: str = ""
+    binaries: tuple[str, ...] = ()
+    from_scratch: bool = False
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program the build needs on the machine.
+
+    :param option: key of :attr:`Config.binaries` when it can be configured.
+    :param version: arguments that make it tell its version.
+    :param minimum: lowest version that will do, or empty.
+    :param reason: what for, completes "needed to …".
+    :param purposes: ``build``, ``test``, ``vagrant``, …: who needs it.
+    """
+
+    name: str
+    package: str
+    reason: str
+    purposes: tuple[str, ...]
+    option: str = ""
+    version: tuple[str, ...] = ("--version",)
+    minimum: str = ""
+
+
+@dataclass(frozen=True)
+class DebianFile:
+    """One binary package file of the archive (size in bytes)."""
+
+    name: str
+    version: str
+    architecture: str
+    file: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Content:
+    """What goes for all insides: Debian suite, architecture, date in seconds since 1970."""
+
+    suite: str
+    architecture: str
+    epoch: int

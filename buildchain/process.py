@@ -1,0 +1,138 @@
+"""The only door to other programs.
+
+Every process gets an environment of our own (``C.UTF-8``, UTC, no stdin), its output goes to the
+transcript line by line, and a failure carries the copy-pasteable command and the end of what it
+printed.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from buildchain import events
+from buildchain.errors import CommandError, SpaceError, ToolError
+
+TAIL_LINES = 30
+FULL_DISK = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded", re.IGNORECASE)
+# Kept from the caller: how to reach the machine's own services, nothing that changes results.
+KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR")
+KEPT_PATTERN = re.compile(r"^(DOCKER_|SSL_CERT_|VAGRANT_|PIP_|.*_proxy$|.*_PROXY$)")
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a child: predictable language, zone and file modes."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in KEPT or KEPT_PATTERN.match(name)
+    }
+    return {**kept, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", **(extra or {})}
+
+
+def printable(argv: Sequence[str | Path]) -> str:
+    """Return a command line that can be pasted into a shell."""
+    return shlex.join(str(part) for part in argv)
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    on_line: Callable[[str], None] | None = None,
+    solution: str = "",
+) -> str:
+    """Run a program to its end and return what it printed (both streams).
+
+    :param argv: program and arguments.
+    :param env: variables added to :func:`environment`.
+    :param stdin: text for its standard input; closed when ``None``.
+    :param on_line: called with every line as it comes.
+    :param solution: remedy of the error, when the default (read the log) is too little.
+    :raises ToolError: the program does not exist.
+    :raises SpaceError: it failed for want of room.
+    :raises CommandError: it ended with a status other than 0, or by a signal.
+    """
+    words = [str(part) for part in argv]
+    events.transcript(f"$ {printable(words)}")
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=environment(env),
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not cwd.is_dir():
+            raise
+        raise ToolError(f"the program {words[0]} is not there") from error
+    output = _consume(child, stdin, on_line)
+    if child.returncode:
+        raise failure(words, child.returncode, output, solution)
+    return output
+
+
+def detach(argv: Sequence[str], log: Path) -> None:
+    """Start a daemon in a session of its own: it outlives this build and its terminal.
+
+    :param log: its output is appended there, with the rights the daemon runs with.
+    """
+    command = f"exec {printable(argv)} >>{shlex.quote(str(log))} 2>&1 </dev/null"
+    events.transcript(f"$ {command} &")
+    subprocess.Popen(
+        ["sh", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+
+
+def _consume(
+    child: subprocess.Popen[str], stdin: str | None, on_line: Callable[[str], None] | None
+) -> str:
+    """Feed and drain a child; it never outlives an exception here."""
+    lines: list[str] = []
+    assert child.stdout is not None
+    try:
+        if child.stdin is not None:
+            child.stdin.write(stdin or "")
+            child.stdin.close()
+        for line in child.stdout:
+            lines.append(line)
+            events.transcript(line.rstrip())
+            if on_line is not None:
+                on_line(line.rstrip())
+        child.wait()
+    except BaseException:
+        child.kill()
+        child.wait()
+        raise
+    finally:
+        child.stdout.close()
+    return "".join(lines)
+
+
+def failure(argv: Sequence[str], status: int, output: str, solution: str = "") -> Exception:
+    """Return the error for a program that ended badly, in words."""
+    tail = "\n".join(collections.deque(output.splitlines(), TAIL_LINES))
+    if FULL_DISK.search(output):
+        return SpaceError(f"{argv[0]} ran out of disk space", details=tail)
+    how = f"exit status {status}" if status > 0 else f"signal {signal.Signals(-status).name}"
+    return CommandError(
+        f"{argv[0]} failed ({how}): {printable(argv)}", details=tail, solution=solution
+    )

@@ -1,0 +1,286 @@
+"""What the user sees: the only module that prints.
+
+::
+
+    --  BUILD IMAGE  pause:3.2                      up to date, skipped
+    ..  BUILD IMAGE  etcd:3.4.23            4.2 s   executed
+    !!  BUILD ISO    metalk8s.iso                   ignored
+
+On a terminal a status line shows what is running and how far it is; elsewhere a line comes every
+half minute. Everything else goes to ``_build/build.log``. Colours only on a terminal, and never
+with ``NO_COLOR``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from doit import reporter
+from doit.globals import Globals
+
+from buildchain import events
+from buildchain.errors import BuildError, SpaceError
+
+STATUS_EVERY = 0.5  # seconds between two updates of the status line
+HEARTBEAT_EVERY = 30.0  # seconds between two signs of life without a terminal
+TITLE_WIDTH = 60  # columns before the duration
+COLOURS = {"..": "32", "--": "2", "!!": "33", "failed": "31"}
+CLEAR_LINE = "\r\033[K"
+
+
+def refuse(error: BuildError, stream: IO[str] | None = None) -> int:
+    """Print why nothing can be done and return the exit status."""
+    print(error.friendly(), file=stream or sys.stderr)
+    return 2
+
+
+def log_path() -> Path | None:
+    """Return where the transcript goes: beside doit's database."""
+    manager = Globals.dep_manager
+    return Path(manager.name).parent / "build.log" if manager is not None else None
+
+
+def open_log(path: Path) -> logging.Handler:
+    """Start a new transcript; the previous one stays as ``build.log.1``.
+
+    :raises BuildError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            path.replace(path.with_name(f"{path.name}.1"))
+        handler = logging.FileHandler(path, mode="w", encoding="utf-8")
+    except OSError as error:
+        raise SpaceError(f"cannot write {path}: {error.strerror}") from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(threadName)s %(message)s"))
+    events.LOGGER.addHandler(handler)
+    events.LOGGER.setLevel(logging.DEBUG)
+    events.LOGGER.propagate = False
+    # A transcript that cannot be written any more must not hide why the build failed.
+    logging.raiseExceptions = False
+    return handler
+
+
+class _Bookkeeping:
+    """What every reporter does: keep the transcript and save doit's state after each task."""
+
+    def initialize(self, _tasks: object, _selected: object) -> None:
+        path = log_path()
+        if path is not None:
+            try:
+                open_log(path)
+            except BuildError as error:
+                raise SystemExit(refuse(error)) from error
+
+    def execute_task(self, task: Any) -> None:
+        events.transcript(f"== {task.name}")
+        super().execute_task(task)  # type: ignore[misc]
+
+    def add_success(self, task: Any) -> None:
+        super().add_success(task)  # type: ignore[misc]
+        if Globals.dep_manager is not None and task.actions:
+            Globals.dep_manager.backend.dump()
+
+    def add_failure(self, task: Any, fail: Any) -> None:
+        events.transcript(f"== {task.name} failed\n{fail.get_msg()}")
+        super().add_failure(task, fail)  # type: ignore[misc]
+
+
+class JsonReporter(_Bookkeeping, reporter.JsonReporter):  # type: ignore[misc]
+    """doit's JSON output, with our bookkeeping."""
+
+    desc = "output in JSON format"
+
+
+class Status(logging.Handler):
+    """The line that lives: what runs, for how long, how far."""
+
+    def __init__(self, stream: IO[str], *, is_terminal: bool) -> None:
+        super().__init__()
+        self.stream = stream
+        self.is_terminal = is_terminal
+        self.running: dict[str, tuple[str, float]] = {}
+        self.progress: events.Progress | None = None
+        self.drawn = False
+        self.heard = time.monotonic()
+        self.guard = threading.RLock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note = getattr(record, "note", None)
+        if note is not None:
+            self.print(f"    {note}")
+        self.progress = getattr(record, "progress", self.progress)
+
+    def start(self, name: str, text: str) -> None:
+        """Begin to show a task."""
+        with self.guard:
+            self.running[name] = (text, time.monotonic())
+            self.progress = None
+
+    def end(self, name: str) -> float:
+        """Stop showing a task and return how long it took, in seconds."""
+        with self.guard:
+            _, since = self.running.pop(name, ("", time.monotonic()))
+            self.progress = None
+            return time.monotonic() - since
+
+    def print(self, line: str) -> None:
+        """Print a line that stays."""
+        with self.guard:
+            self.erase()
+            self.stream.write(f"{line}\n")
+            self.stream.flush()
+            self.heard = time.monotonic()
+
+    def erase(self) -> None:
+        """Take the status line off the terminal."""
+        if self.drawn:
+            self.stream.write(CLEAR_LINE)
+            self.drawn = False
+
+    def close(self) -> None:
+        """End the life of the line."""
+        self._stop.set()
+        self._thread.join()
+        with self.guard:
+            self.erase()
+        super().close()
+
+    def _live(self) -> None:
+        while not self._stop.wait(STATUS_EVERY):
+            with self.guard:
+                self._beat(time.monotonic())
+
+    def _beat(self, now: float) -> None:
+        if not self.running:
+            return
+        if self.is_terminal:
+            self.erase()
+            columns = os.get_terminal_size(self.stream.fileno()).columns
+            self.stream.write(self.describe(now)[: columns - 1])
+            self.stream.flush()
+            self.drawn = True
+        elif now - self.heard >= HEARTBEAT_EVERY:
+            self.print(self.describe(now))
+
+    def describe(self, now: float) -> str:
+        """Return the status line's text."""
+        tasks = ", ".join(
+            f"{' '.join(text.split())} ({now - since:.0f} s)"
+            for text, since in self.running.values()
+        )
+        return f"    {tasks}{_progress_text(self.progress)}"
+
+
+def _progress_text(progress: events.Progress | None) -> str:
+    if progress is None:
+        return ""
+    total = f"/{progress.total}" if progress.total else ""
+    return f": {progress.subject} {progress.done}{total} {progress.unit}".rstrip()
+
+
+class BuildReporter(_Bookkeeping):
+    """The reporter of the build chain."""
+
+    desc = "one aligned line a task, failures at the end"
+
+    def __init__(self, outstream: IO[str], options: Mapping[str, object]) -> None:
+        del options
+        self.stream = outstream
+        self.is_terminal = outstream.isatty()
+        self.has_colours = self.is_terminal and not os.environ.get("NO_COLOR")
+        self.failures: list[tuple[str, str]] = []
+        self.errors: list[str] = []
+        self.executed = 0
+        self.status: Status | None = None
+
+    def initialize(self, tasks: object, selected: object) -> None:
+        """Begin: open the transcript and the status line."""
+        super().initialize(tasks, selected)
+        self.status = Status(self.stream, is_terminal=self.is_terminal)
+        events.LOGGER.addHandler(self.status)
+
+    def get_status(self, task: object) -> None:
+        """Nothing to show while doit looks whether a task is up to date."""
+
+    def execute_task(self, task: Any) -> None:
+        """Show that a task starts (on the status line)."""
+        events.transcript(f"== {task.name}")
+        if task.actions and self.status is not None:
+            self.status.start(task.name, task.title())
+
+    def add_success(self, task: Any) -> None:
+        """Print a task that was executed, with its duration."""
+        if not task.actions:
+            return
+        self.executed += 1
+        self._line("..", task.title(), self._seconds(task))
+        if Globals.dep_manager is not None:
+            Globals.dep_manager.backend.dump()
+
+    def add_failure(self, task: Any, fail: Any) -> None:
+        """Print a task that failed; its output comes at the end."""
+        events.transcript(f"== {task.name} failed\n{fail.get_msg()}")
+        if not fail.report:
+            return
+        self.failures.append((task.name, fail.get_msg()))
+        self._line("failed", task.title(), self._seconds(task))
+
+    def skip_uptodate(self, task: Any) -> None:
+        """Print a task that need not run."""
+        if task.actions:
+            self._line("--", task.title())
+
+    def skip_ignore(self, task: Any) -> None:
+        """Print a task that the user told doit to ignore."""
+        self._line("!!", task.title())
+
+    def cleanup_error(self, exception: Any) -> None:
+        """Keep an error of a teardown for the end."""
+        self.errors.append(exception.get_msg())
+
+    def runtime_error(self, msg: str) -> None:
+        """Keep an error of doit itself for the end."""
+        self.errors.append(msg)
+
+    def teardown_task(self, task: object) -> None:
+        """No task of ours has a teardown."""
+
+    def complete_run(self) -> None:
+        """End: every failure with its reason and remedy."""
+        if self.status is not None:
+            events.LOGGER.removeHandler(self.status)
+            self.status.close()
+        for name, message in self.failures:
+            self.stream.write(f"\n{self._coloured('failed', name)}\n{message.strip()}\n")
+        for message in self.errors:
+            self.stream.write(f"\n{message.strip()}\n")
+        path = log_path()
+        if self.failures and path is not None:
+            self.stream.write(f"\nThe whole transcript is in {path}.\n")
+        self.stream.flush()
+
+    def _seconds(self, task: Any) -> float | None:
+        return self.status.end(task.name) if self.status is not None else None
+
+    def _line(self, mark: str, text: str, seconds: float | None = None) -> None:
+        took = "" if seconds is None else f"{seconds:8.1f} s"
+        shown = mark if len(mark) == 2 else "**"
+        line = f"{self._coloured(mark, shown)}  {text:<{TITLE_WIDTH}}{took}".rstrip()
+        if self.status is not None:
+            self.status.print(line)
+        else:
+            self.stream.write(f"{line}\n")
+
+    def _coloured(self, mark: str, text: str) -> str:
+        return f"\033[{COLOURS[mark]}m{text}\033[0m" if self.has_colours else text

@@ -1,0 +1,81 @@
+"""Blobs by SHA-256 in one folder: ``<store>/sha256/<first two digits>/<64 digits>``.
+
+A blob is verified when it enters and moved into place whole; outputs are hard links out of the
+store where the file system allows it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from buildchain import receipt
+from buildchain.errors import ChecksumError
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store below ``root``."""
+
+    root: Path
+
+    def path(self, digest: str) -> Path:
+        """Return where a blob is or would be."""
+        return self.root / "sha256" / digest[:2] / digest
+
+    def has(self, digest: str) -> bool:
+        """Tell whether the blob is there (its bytes were verified when it entered)."""
+        return self.path(digest).is_file()
+
+    def add(self, file: Path, digest: str, *, origin: str) -> Path:
+        """Verify a file and put it into the store; the file itself stays.
+
+        :param digest: SHA-256 it must have.
+        :param origin: where it came from, for the error.
+        :raises ChecksumError: it has another one; nothing is stored.
+        """
+        target = self.path(digest)
+        if target.is_file():
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(f".{digest}.{os.getpid()}.{threading.get_ident()}.part")
+        try:
+            shutil.copyfile(file, part)
+            actual = receipt.sha256(part)
+            if actual != digest:
+                raise ChecksumError(
+                    f"{origin}: expected SHA-256 {digest}, got {actual}",
+                    solution="If the upstream file changed on purpose, correct the pin after "
+                    "reviewing it; otherwise fetch it again.",
+                )
+            part.chmod(0o644)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return target
+
+    def link(self, digest: str, destination: Path) -> Path:
+        """Make the blob appear at ``destination`` (hard link, or a copy on another file system)."""
+        return link(self.path(digest), destination)
+
+
+def link(source: Path, destination: Path) -> Path:
+    """Hard-link a file over ``destination``, whole; copy where links cannot be made."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    part = destination.with_name(f".{destination.name}.{os.getpid()}.link")
+    part.unlink(missing_ok=True)
+    try:
+        try:
+            os.link(source, part)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EMLINK, errno.EPERM):
+                raise
+            shutil.copy2(source, part)
+        part.replace(destination)
+    finally:
+        part.unlink(missing_ok=True)
+    return destination

@@ -1,0 +1,1 @@
+"""Generic shapes of doit tasks; they know nothing of the product."""

@@ -1,0 +1,161 @@
+"""A step: declared inputs, one action, one receipt.
+
+::
+
+    file inputs ─┐
+    receipts    ─┼─> up to date? ── no ──> tools checked > action > outputs hashed > receipt
+    config      ─┘        └─ yes: nothing is executed, nothing is read
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from buildchain import events, receipt
+from buildchain.errors import BuildError, SpaceError
+from buildchain.layout import Layout
+from buildchain.receipt import Made
+
+Task = dict[str, Any]
+FULL = (errno.ENOSPC, errno.EDQUOT)
+VERB_WIDTH = 14  # columns of a title's verb
+
+
+def title(verb: str, subject: str) -> str:
+    """Return an aligned title: what is done, to what."""
+    return f"{verb:<{VERB_WIDTH}} {subject}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One private task of the graph.
+
+    :param name: full name in doit, ``_area_verb:item``.
+    :param title: verb and subject, aligned by the reporter.
+    :param inputs: files whose content matters.
+    :param needs: names of the steps whose receipts are inputs.
+    :param config: anything else that matters (pins, argument lists), as JSON.
+    :param after: tasks that must come first without being inputs (tool checks).
+    :param fingerprint: computed when the step is considered, for what is costly to know (git).
+    """
+
+    layout: Layout
+    name: str
+    title: str
+    action: Callable[[], Made]
+    inputs: tuple[Path, ...] = ()
+    needs: tuple[str, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    fingerprint: Callable[[], object] | None = None
+    doc: str = ""
+
+    @property
+    def receipt(self) -> Path:
+        return self.layout.receipt(self.name)
+
+    def task(self) -> Task:
+        """Return the dictionary doit wants."""
+        basename, _, item = self.name.partition(":")
+        uptodate: list[object] = [Fingerprint("config", lambda: self.config)]
+        if self.fingerprint is not None:
+            uptodate.append(Fingerprint("fingerprint", self.fingerprint))
+        uptodate.append(functools.partial(receipt.is_complete, self.receipt, self.layout.build))
+        return {
+            "basename": basename,
+            **({"name": item} if item else {}),
+            "doc": self.doc or self.title,
+            "title": lambda _task: self.title,
+            "actions": [(guarded(self._execute), [])],
+            "file_dep": [*self.inputs, *(self.layout.receipt(name) for name in self.needs)],
+            "targets": [self.receipt],
+            "task_dep": list(self.after),
+            "uptodate": uptodate,
+            "clean": [functools.partial(clean, self.layout, (self.receipt,))],
+            "io": {"capture": False},
+        }
+
+    def _execute(self) -> None:
+        # A receipt never vouches for outputs that are being replaced.
+        self.receipt.unlink(missing_ok=True)
+        receipt.write(self.receipt, self.layout.build, self.action())
+
+
+class Fingerprint:
+    """A doit ``uptodate`` callable: unchanged since the last successful run."""
+
+    def __init__(self, key: str, compute: Callable[[], object]) -> None:
+        self.key = key
+        self.compute = compute
+
+    def __call__(self, task: Any, values: Mapping[str, object]) -> bool:
+        current = json.dumps(self.compute(), sort_keys=True, default=str)
+        task.value_savers.append(lambda: {self.key: current})
+        return values.get(self.key) == current
+
+
+def guarded(action: Callable[[], object]) -> Callable[[], object]:
+    """Translate: a :class:`BuildError` fails the task in words, anything else is a bug."""
+
+    @functools.wraps(action)
+    def call() -> object:
+        # doit's failure class, imported late: `list` needs none of the runner.
+        from doit.exceptions import TaskFailed
+
+        try:
+            action()
+        except BuildError as error:
+            return TaskFailed(error.friendly())
+        except OSError as error:
+            events.transcript(traceback.format_exc())
+            if error.errno not in FULL:
+                raise
+            full = SpaceError(f"no space left for {error.filename or 'the build tree'}")
+            return TaskFailed(full.friendly())
+        return None
+
+    return call
+
+
+def clean(layout: Layout, receipts: Iterable[Path], dryrun: bool) -> None:
+    """Remove what receipts name, then the receipts; leave no empty folder."""
+    for path in receipts:
+        try:
+            outputs = receipt.read(path).outputs
+        except (OSError, ValueError, KeyError):
+            outputs = ()
+        existing = [layout.build / output.path for output in outputs]
+        for file in [*existing, path]:
+            if file.is_symlink() or file.exists():
+                print(f"removing {file}")
+                if not dryrun:
+                    _remove(file, layout.build)
+
+
+def _remove(file: Path, build_root: Path) -> None:
+    file.unlink(missing_ok=True)
+    for parent in file.parents:
+        if parent == build_root.parent or any(parent.iterdir()):
+            return
+        parent.rmdir()
+
+
+def group(
+    name: str, doc: str, steps: Iterable[Step], *, layout: Layout, after: tuple[str, ...] = ()
+) -> Task:
+    """Return a public task that stands for several steps and can be cleaned by itself."""
+    members = tuple(steps)
+    return {
+        "basename": name,
+        "doc": doc,
+        "actions": None,
+        "task_dep": [*after, *(step.name for step in members)],
+        "clean": [functools.partial(clean, layout, tuple(step.receipt for step in members))],
+    }

@@ -1,0 +1,11 @@
+"""The product's task graph: which step makes what out of which.
+
+::
+
+    setup   check_for:*                                                     the machine
+    _apt_update ─> _debian_closure:* ─> _base_image ─> _builder_image       foundations
+    _build_packages:<name>:pkg_* ─> _package_repository:{debian,redhat}     packaging
+    _image_build:<name> ─> _image_dedup_layers ─> _registry_config          images
+    _salt_tree_deploy                                                       salt_tree
+    _iso_key, _iso_product, all of the above ─> _iso_populate ─> _iso_build ─> _iso_digest
+"""

@@ -1,0 +1,139 @@
+"""What packages and images stand on.
+
+::
+
+    _apt_update ──> _debian_closure:base ──> _base_image ──> _debian_closure:{builder,node,image-*}
+                                                  └────────────────> _builder_image
+
+Leaves the archive's indexes in ``_build/apt``, package lists in ``_build/closures``, the base in
+``_build/base``; packages themselves are in the store. With ``BASE_IMAGE`` the base is pulled.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from buildchain import receipt
+from buildchain.actions import base, debian, engine, signing
+from buildchain.receipt import Made
+from buildchain.targets.step import Step, Task, title
+from buildchain.tasks.context import Context, current
+from buildchain.tasks.host import checks
+
+if TYPE_CHECKING:
+    import docker
+
+BASE = "_base_image"
+BUILDER = "_builder_image"
+UPDATE = "_apt_update"
+
+
+def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
+    """Return every set of Debian packages that stands on the base, by name."""
+    pins = context.catalog
+    images = {f"image-{image.name}": image.debs for image in pins.images if image.debs}
+    return {"builder": pins.builder_packages, "node": pins.node_packages, **images}
+
+
+def closure_step(name: str) -> str:
+    """Return the step that resolves a set of packages."""
+    return f"_debian_closure:{name}"
+
+
+def recipe(context: Context) -> Path:
+    """Return the builder's Dockerfile."""
+    return context.layout.package_sources("builder") / "Dockerfile"
+
+
+def task__apt_update() -> Iterator[Task]:
+    """Read the signed indexes of the machine's Debian sources."""
+    context = current()
+    pins = context.catalog
+    yield Step(
+        context.layout,
+        UPDATE,
+        title("UPDATE", f"indexes of Debian {pins.suite}"),
+        functools.partial(debian.refresh, context.layout, pins),
+        config={"suite": pins.suite, "architecture": pins.architecture, "key": str(pins.keyring)},
+    ).task()
+
+
+def task__debian_closure() -> Iterator[Task]:
+    """Resolve and fetch a set of Debian packages."""
+    context = current()
+    if not context.config.base_image:
+        minimal = ("?essential", "?priority(required)", *context.catalog.base_packages)
+        yield _closure(context, "base", minimal, None).task()
+    for name, packages in closures(context).items():
+        yield _closure(context, name, packages, context.layout.base_status).task()
+
+
+def _closure(context: Context, name: str, packages: tuple[str, ...], status: Path | None) -> Step:
+    return Step(
+        context.layout,
+        closure_step(name),
+        title("RESOLVE", f"Debian packages for {name}"),
+        functools.partial(debian.close, context.layout, name, packages, status),
+        needs=(UPDATE,) if status is None else (UPDATE, BASE),
+        config={"packages": packages},
+    )
+
+
+def task__base_image() -> Iterator[Task]:
+    """Make (or pull) the base of all images."""
+    context = current()
+    reference = context.config.base_image
+    yield Step(
+        context.layout,
+        BASE,
+        title("PULL IMAGE", reference) if reference else title("BUILD IMAGE", "base"),
+        functools.partial(_base, context),
+        needs=() if reference else (closure_step("base"),),
+        config={
+            "reference": reference,
+            "packages": context.catalog.base_packages,
+            "content": context.catalog.content_epoch,
+        },
+        after=checks("docker") if reference else checks("mmdebstrap", "apt-ftparchive", "gpg"),
+    ).task()
+
+
+def _base(context: Context) -> Made:
+    if context.config.base_image:
+        with engine.connect(context.config.binary("docker")) as client:
+            return base.pull_base(context.layout, client, context.config.base_image)
+    with signing.signer(context.layout, context.config.signing_key) as signer:
+        packages = context.catalog.base_packages
+        return base.make_base(context.layout, packages, context.content, signer)
+
+
+def base_reference(context: Context) -> str:
+    """Return the reference of the base that was made."""
+    return str(receipt.read(context.layout.receipt(BASE)).facts["reference"])
+
+
+def task__builder_image() -> Iterator[Task]:
+    """Make the image that packages are built in."""
+    context = current()
+    yield Step(
+        context.layout,
+        BUILDER,
+        title("BUILD IMAGE", "builder"),
+        functools.partial(_builder, context),
+        inputs=(recipe(context),),
+        needs=(BASE, closure_step("builder")),
+        after=checks("docker"),
+    ).task()
+
+
+def _builder(context: Context) -> Made:
+    with engine.connect(context.config.binary("docker")) as client:
+        return Made(facts={"reference": ensure_builder(context, client)})
+
+
+def ensure_builder(context: Context, client: docker.DockerClient) -> str:
+    """Return the builder's reference; it is made again when the engine lost it."""
+    return base.ensure_builder(context.layout, client, base_reference(context), recipe(context))

@@ -1,0 +1,140 @@
+"""The machine that builds.
+
+::
+
+    setup ──> setup:build, setup:engine [, setup:test, setup:vagrant when such tasks are asked for]
+      └─────> check_for:<tool>   (only when `setup` is on the same command line)
+
+Leaves nothing in ``_build``: the machine itself is what is looked at, each time, by nothing more
+than looking for files.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from buildchain import events
+from buildchain.actions import host
+from buildchain.model import Tool
+from buildchain.targets.step import Fingerprint, Task, guarded, title
+from buildchain.tasks.context import Context, current
+
+# Tasks that need more than a build does, by purpose in the table of tools.
+TEST_TASKS = ("test", "lint", "format", "bench")
+VAGRANT_TASKS = ("vagrant_up", "vagrant_restore")
+
+
+def tools_for(context: Context, *purposes: str) -> tuple[Tool, ...]:
+    """Return the tools that serve one of the purposes."""
+    return tuple(tool for tool in context.tools if set(tool.purposes) & set(purposes))
+
+
+def purposes(context: Context) -> tuple[str, ...]:
+    """Return what this command line needs the machine for."""
+    found = ["build"]
+    if context.is_asked_for(*TEST_TASKS):
+        found.append("test")
+    if context.is_asked_for(*VAGRANT_TASKS):
+        found.append("vagrant")
+    return tuple(found)
+
+
+def checks(*names: str) -> tuple[str, ...]:
+    """Return the tasks that check for tools."""
+    return tuple(f"check_for:{name}" for name in names)
+
+
+def task_check_for() -> Iterator[Task]:
+    """Check that a program the build needs is there and recent enough."""
+    context = current()
+    after = ["setup"] if context.is_asked_for("setup") else []
+    yield {"basename": "check_for", "name": None, "doc": task_check_for.__doc__}
+    for tool in context.tools:
+        yield {
+            "basename": "check_for",
+            "name": tool.name,
+            "doc": f"Check for {tool.name}, to {tool.reason}.",
+            "title": functools.partial(_check_title, tool.name),
+            "actions": [(guarded(functools.partial(host.check, tool, context.config)), [])],
+            "task_dep": after,
+            "uptodate": [
+                Fingerprint("tool", functools.partial(_identity, tool, context)),
+            ],
+            "io": {"capture": False},
+        }
+
+
+def _check_title(name: str, _task: object) -> str:
+    return title("CHECK", name)
+
+
+def _identity(tool: Tool, context: Context) -> object:
+    minimum = [tool.minimum, host.command_of(tool, context.config)]
+    return [*minimum, *host.identity(tool, context.config)]
+
+
+def task_setup() -> Iterator[Task]:
+    """Install what the build needs on this machine and start the Docker engine."""
+    context = current()
+    wanted = purposes(context)
+    yield {
+        "basename": "setup",
+        "name": None,
+        "doc": task_setup.__doc__,
+        "task_dep": [*(f"setup:{purpose}" for purpose in wanted), "setup:engine"],
+    }
+    for purpose in ("build", "test", "vagrant"):
+        yield _installation(context, purpose)
+    engine = functools.partial(_ensure_engine, context)
+    yield {
+        "basename": "setup",
+        "name": "engine",
+        "doc": "Start the Docker engine when none answers.",
+        "title": lambda _task: title("START", "Docker engine"),
+        "actions": [(guarded(engine), [])],
+        "task_dep": ["setup:build"],
+        "uptodate": [
+            functools.partial(host.engine_answers, context.config.binary("docker")),
+        ],
+        "io": {"capture": False},
+    }
+
+
+def _installation(context: Context, purpose: str) -> Task:
+    tools = tools_for(context, purpose)
+    names = ", ".join(sorted({tool.package for tool in tools}))
+    return {
+        "basename": "setup",
+        "name": purpose,
+        "doc": f"Install what {purpose} needs: {names}.",
+        "title": functools.partial(_setup_title, purpose),
+        "actions": [(guarded(functools.partial(install, context, tools)), [])],
+        "uptodate": [functools.partial(_has_all, tools, context)],
+        "io": {"capture": False},
+    }
+
+
+def _setup_title(purpose: str, _task: object) -> str:
+    return title("SET UP", f"tools to {purpose}")
+
+
+def _has_all(tools: tuple[Tool, ...], context: Context) -> bool:
+    return not host.missing_packages(tools, context.config) and not any(
+        host.examine(tool, context.config).problem for tool in tools
+    )
+
+
+def install(context: Context, tools: tuple[Tool, ...]) -> None:
+    """Install the packages of missing tools, then insist on every tool."""
+    packages = host.missing_packages(tools, context.config)
+    host.install(packages)
+    for tool in tools:
+        host.check(tool, context.config)
+    if not packages:
+        events.note("everything is there")
+
+
+def _ensure_engine(context: Context) -> None:
+    if not host.engine_answers(context.config.binary("docker")):
+        host.start_engine(context.config.binary("docker"))

@@ -1,0 +1,154 @@
+"""Container images and the configuration of their registry.
+
+::
+
+    _base_image ─────────────────┐
+    _debian_closure:image-* ─────┼──> _image_build:<name> ──> _image_dedup_layers
+    _build_packages:*:pkg_compile┘             └────────────> _registry_config
+
+Leaves ``_build/images/<name>/<version>/`` (spec 12.2) and the nginx configuration in
+``_build/registry``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from buildchain import receipt
+from buildchain.actions import images, registry
+from buildchain.model import Image
+from buildchain.receipt import Made
+from buildchain.targets.step import Step, Task, group, title
+from buildchain.tasks import foundations, packaging
+from buildchain.tasks.context import Context, current
+from buildchain.tasks.host import checks
+
+SHARE = "_image_dedup_layers"
+REGISTRY = "_registry_config"
+
+
+def image_steps(context: Context) -> tuple[str, ...]:
+    """Return the steps that make images."""
+    return tuple(f"_image_build:{image.name}" for image in context.catalog.images)
+
+
+def _sources(context: Context, image: Image) -> dict[str, Path]:
+    """Return the files of the image's folder by their name in the build context."""
+    folder = context.layout.image_sources(image.name)
+    return {
+        file.relative_to(folder).as_posix(): file
+        for file in receipt.files([folder])
+        if file.suffix != ".md"
+    }
+
+
+def _binaries(context: Context, image: Image) -> dict[str, Path]:
+    found = {}
+    for binary in image.binaries:
+        package, _, name = binary.partition("/")
+        found[f"bin/{name}"] = packaging.compiled(context, package) / name
+    return found
+
+
+def _image(context: Context, image: Image) -> Step:
+    packages = sorted({binary.partition("/")[0] for binary in image.binaries})
+    compiled = tuple(packaging.stage(package, "pkg_compile") for package in packages)
+    closure = (foundations.closure_step(f"image-{image.name}"),) if image.debs else ()
+    below = () if image.from_scratch else (foundations.BASE,)
+    labels = images.labels(image, context.config.project_name, context.catalog.content_epoch)
+    return Step(
+        context.layout,
+        f"_image_build:{image.name}",
+        title("BUILD IMAGE", f"{image.name}:{image.version}"),
+        functools.partial(_make, context, image, labels),
+        inputs=tuple(_sources(context, image).values()),
+        needs=(*below, *closure, *compiled),
+        config={
+            "image": [image.name, image.version, image.debs, image.binaries],
+            "labels": labels,
+            "epoch": context.catalog.content_epoch,
+        },
+        after=checks("docker", "skopeo"),
+    )
+
+
+def _make(context: Context, image: Image, labels: dict[str, str]) -> Made:
+    recipe = images.Recipe(
+        image,
+        {**_sources(context, image), **_binaries(context, image)},
+        labels,
+        context.catalog.content_epoch,
+        context.catalog.architecture,
+    )
+    return images.make(
+        context.layout,
+        recipe,
+        images.Below("", (), ()) if image.from_scratch else _below(context),
+        docker=context.config.binary("docker"),
+        skopeo_bin=context.config.binary("skopeo"),
+    )
+
+
+def _below(context: Context) -> images.Below:
+    facts = receipt.read(context.layout.receipt(foundations.BASE)).facts
+    diff_ids, blobs = facts["diff_ids"], facts["blobs"]
+    assert isinstance(diff_ids, list)
+    assert isinstance(blobs, list)
+    return images.Below(
+        str(facts["reference"]),
+        tuple(diff_ids),
+        tuple(context.layout.base / name for name in blobs),
+    )
+
+
+def task__image_build() -> Iterator[Task]:
+    """Build a container image."""
+    context = current()
+    for image in context.catalog.images:
+        yield _image(context, image).task()
+
+
+def task__image_dedup_layers() -> Iterator[Task]:
+    """Hard-link equal layers of all images."""
+    context = current()
+    hardlink = context.config.binary("hardlink")
+    yield Step(
+        context.layout,
+        SHARE,
+        title("SHARE", "equal layers"),
+        functools.partial(_share, context, hardlink),
+        needs=image_steps(context),
+        config={"binary": hardlink},
+        after=checks("hardlink"),
+    ).task()
+
+
+def _share(context: Context, hardlink: str) -> Made:
+    images.share([context.layout.images], hardlink)
+    return Made()
+
+
+def task__registry_config() -> Iterator[Task]:
+    """Generate the nginx configuration that serves the images of the ISO."""
+    context = current()
+    version = context.catalog.version.full
+    yield Step(
+        context.layout,
+        REGISTRY,
+        title("GENERATE", "configuration of the registry"),
+        functools.partial(registry.generate, context.layout, context.layout.project, version),
+        inputs=registry.generator_files(),
+        needs=(SHARE, *image_steps(context)),
+        config={"project": context.layout.project, "version": version},
+    ).task()
+
+
+def task_images() -> Task:
+    """Build the container images."""
+    context = current()
+    steps = [_image(context, image) for image in context.catalog.images]
+    others = [Step(context.layout, name, "", Made) for name in (SHARE, REGISTRY)]
+    doc = "Build the container images and the configuration of their registry."
+    return group("images", doc, [*steps, *others], layout=context.layout)

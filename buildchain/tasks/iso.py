@@ -1,0 +1,195 @@
+"""The medium.
+
+::
+
+    _iso_key ─────────┐
+    _iso_product ─────┤
+    packaging ────────┼──> _iso_populate ──> _iso_build ──> _iso_digest
+    images, registry ─┤      _build/root     <project>.iso    SHA256SUM, SHA256SUM.sig
+    salt_tree ────────┘
+
+``populate_iso`` stops at the tree, ``iso`` goes to the end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from buildchain import receipt
+from buildchain.actions import iso, signing, source
+from buildchain.actions.iso import Part
+from buildchain.receipt import Made
+from buildchain.targets.step import Step, Task, group, title
+from buildchain.tasks import host, images, packaging, salt_tree
+from buildchain.tasks.context import Context, current
+from buildchain.tasks.host import checks
+
+KEY = "_iso_key"
+PRODUCT = "_iso_product"
+POPULATE = "_iso_populate"
+BUILD = "_iso_build"
+DIGEST = "_iso_digest"
+
+
+def parts(context: Context) -> tuple[Part, ...]:
+    """Return what goes where on the ISO; nothing else gets there."""
+    layout = context.layout
+    repositories = {
+        packaging.repository_step("redhat"): (layout.rpm_repository, "packages/redhat/metalk8s"),
+        packaging.repository_step("debian"): (layout.deb_repository, "packages/debian/metalk8s"),
+    }
+    return (
+        Part(layout.receipt(PRODUCT), layout.product, "product.txt"),
+        Part(layout.receipt(KEY), layout.keys, "keys"),
+        *(Part(layout.receipt(step), *place) for step, place in repositories.items()),
+        *(
+            Part(layout.receipt(step), layout.images, "images")
+            for step in images.image_steps(context)
+        ),
+        Part(layout.receipt(images.REGISTRY), layout.registry_config, "."),
+        Part(layout.receipt(salt_tree.DEPLOY), layout.salt_tree, "."),
+    )
+
+
+def _commit(context: Context) -> str:
+    return source.describe(context.config.binary("git"), context.config.root)
+
+
+def _epoch(context: Context) -> int:
+    config = context.config
+    return source.epoch(config.binary("git"), config.root, config.source_date_epoch)
+
+
+def task__iso_key() -> Iterator[Task]:
+    """Write the public key that checks the ISO; makes a development key on first use."""
+    context = current()
+    yield Step(
+        context.layout,
+        KEY,
+        title("EXPORT", "public key"),
+        functools.partial(signing.export_public_key, context.layout, context.config.signing_key),
+        config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
+        fingerprint=context.layout.development_key.exists,
+        after=checks("gpg"),
+    ).task()
+
+
+def task__iso_product() -> Iterator[Task]:
+    """Write product.txt."""
+    context = current()
+    yield Step(
+        context.layout,
+        PRODUCT,
+        title("WRITE", "product.txt"),
+        functools.partial(_product, context),
+        needs=(KEY,),
+        config={"name": context.config.project_name, "version": context.catalog.version.full},
+        fingerprint=functools.partial(_commit, context),
+    ).task()
+
+
+def _product(context: Context) -> Made:
+    key = receipt.read(context.layout.receipt(KEY)).facts
+    text = iso.product(
+        context.config.project_name,
+        context.catalog.version,
+        _commit(context),
+        development_key=bool(key["development"]),
+    )
+    return iso.write_product(context.layout, text)
+
+
+def task__iso_populate() -> Iterator[Task]:
+    """Make the tree of the ISO out of what was built, with signed checksums."""
+    context = current()
+    everything = parts(context)
+    yield Step(
+        context.layout,
+        POPULATE,
+        title("POPULATE", "tree of the ISO"),
+        functools.partial(_populate, context),
+        inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
+        needs=(images.SHARE,),
+        config={"parts": [[str(part.source), part.target] for part in everything]},
+        fingerprint=functools.partial(_epoch, context),
+        after=checks("gpg"),
+    ).task()
+
+
+def _populate(context: Context) -> Made:
+    with signing.signer(context.layout, context.config.signing_key) as signer:
+        return iso.populate(context.layout, parts(context), signer, _epoch(context))
+
+
+def task__iso_build() -> Iterator[Task]:
+    """Write the ISO image."""
+    context = current()
+    volume = iso.volume_id(context.config.project_name, context.catalog.version)
+    yield Step(
+        context.layout,
+        BUILD,
+        title("BUILD ISO", context.layout.iso.name),
+        functools.partial(_build, context, volume),
+        needs=(POPULATE,),
+        config={"volume": volume, "name": context.layout.iso.name},
+        fingerprint=functools.partial(_epoch, context),
+        after=checks("xorrisofs"),
+    ).task()
+
+
+def _build(context: Context, volume: str) -> Made:
+    binary = context.config.binary("mkisofs")
+    return iso.build(context.layout, binary, volume, _epoch(context))
+
+
+def task__iso_digest() -> Iterator[Task]:
+    """Write and sign the checksum of the ISO."""
+    context = current()
+    yield Step(
+        context.layout,
+        DIGEST,
+        title("SIGN", f"{iso.CHECKSUMS} of {context.layout.iso.name}"),
+        functools.partial(_digest, context),
+        needs=(BUILD, KEY),
+        fingerprint=functools.partial(_epoch, context),
+        after=checks("gpg", "gpgv"),
+    ).task()
+
+
+def _digest(context: Context) -> Made:
+    with signing.signer(context.layout, context.config.signing_key) as signer:
+        return iso.digest(context.layout, signer, _epoch(context))
+
+
+def _build_tools(context: Context) -> tuple[str, ...]:
+    # All of them first: a missing mkisofs should not show after an hour of compiling.
+    return checks(*(tool.name for tool in host.tools_for(context, "build")))
+
+
+def _steps(context: Context, *names: str) -> list[Step]:
+    return [Step(context.layout, name, "", Made) for name in names]
+
+
+def task_populate_iso() -> Task:
+    """Populate the ISO file tree."""
+    context = current()
+    return group(
+        "populate_iso",
+        "Populate the ISO file tree.",
+        _steps(context, POPULATE),
+        layout=context.layout,
+        after=_build_tools(context),
+    )
+
+
+def task_iso() -> Task:
+    """Build the ISO."""
+    context = current()
+    return group(
+        "iso",
+        "Build the signed ISO: _build/<project>.iso (the default task).",
+        _steps(context, BUILD, DIGEST),
+        layout=context.layout,
+        after=(*_build_tools(context), "populate_iso"),
+    )

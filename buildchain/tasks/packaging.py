@@ -1,0 +1,241 @@
+"""Software packages and their repositories.
+
+::
+
+    _build_packages:<name>:pkg_mkdir
+        └> pkg_rpmspec ─> pkg_get_source ─┬> pkg_srpm
+                                          └> pkg_compile ─┬> pkg_rpm ──> _package_repository:redhat
+              _builder_image ─────────────────┘           └> pkg_deb ──> _package_repository:debian
+    _debian_closure:node ───────────────────────────────────────────────────┘
+
+Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repositories``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from buildchain import receipt
+from buildchain.actions import debian, engine, packages, repositories, signing
+from buildchain.layout import Layout
+from buildchain.model import Package
+from buildchain.receipt import Made
+from buildchain.store.blobs import Store
+from buildchain.targets.step import Step, Task, group, title
+from buildchain.tasks import foundations
+from buildchain.tasks.context import Context, current
+from buildchain.tasks.host import checks
+
+NODE = foundations.closure_step("node")
+
+
+def stage(package: str, name: str) -> str:
+    """Return the step of a package's stage."""
+    return f"_build_packages:{package}:{name}"
+
+
+def repository_step(family: str) -> str:
+    """Return the step that makes a family's repository."""
+    return f"_package_repository:{family}"
+
+
+def compiled(context: Context, package: str) -> Path:
+    """Return the folder of what a package compiles."""
+    return context.layout.package(package) / "compiled"
+
+
+def task__build_packages() -> Iterator[Task]:
+    """Build a software package, stage by stage."""
+    context = current()
+    for package in context.catalog.packages:
+        for step in _stages(context, package):
+            yield step.task()
+
+
+def _stages(context: Context, package: Package) -> Iterator[Step]:
+    layout = context.layout
+    spec = packages.spec_path(layout, package)
+    pins = {
+        "version": [package.version, package.release],
+        "sources": [[s.file, s.sha256] for s in package.sources],
+        "packages": [package.rpms, package.debs],
+    }
+    folder = layout.package_sources(package.name)
+    outline = _Outline(context, package)
+    yield outline.step("pkg_mkdir", "MKDIR", packages.make_folders)
+    yield outline.step(
+        "pkg_rpmspec",
+        "READ SPEC",
+        packages.read_meta,
+        inputs=(spec,),
+        needs=("pkg_mkdir",),
+        config=pins,
+    )
+    yield outline.step(
+        "pkg_get_source",
+        "GET SOURCE",
+        packages.get_sources,
+        inputs=packages.local_sources(layout, package),
+        needs=("pkg_rpmspec",),
+        config=pins,
+        others=(foundations.UPDATE,),
+    )
+    yield outline.step(
+        "pkg_compile",
+        "COMPILE",
+        _in_builder(context, packages.compile_binaries),
+        inputs=tuple(path for path in packages.local_sources(layout, package) if path != spec),
+        needs=("pkg_get_source",),
+        config={"binaries": package.binaries},
+        others=(foundations.BUILDER,),
+    )
+    build = ("pkg_get_source", "pkg_compile")
+    for name, verb, action in (
+        ("pkg_srpm", "BUILD SRPM", packages.build_srpm),
+        ("pkg_rpm", "BUILD RPM", packages.build_rpms),
+    ):
+        yield outline.step(
+            name,
+            verb,
+            _in_builder(context, action),
+            inputs=(spec,),
+            needs=build,
+            others=(foundations.BUILDER,),
+        )
+    yield outline.step(
+        "pkg_deb",
+        "BUILD DEB",
+        _in_builder(context, packages.build_debs),
+        inputs=tuple(receipt.files([folder])),
+        needs=build,
+        others=(foundations.BUILDER,),
+    )
+
+
+def _in_builder(
+    context: Context, action: Callable[[Layout, Package, packages.Builder], Made]
+) -> Callable[[Layout, Package], Made]:
+    """Hand the builder to an action, made again when the engine lost it."""
+
+    def call(layout: Layout, package: Package) -> Made:
+        docker = context.config.binary("docker")
+        with engine.connect(docker) as client:
+            reference = foundations.ensure_builder(context, client)
+        builder = packages.Builder(reference, docker, context.catalog.content_epoch)
+        return action(layout, package, builder)
+
+    return call
+
+
+class _Outline:
+    """Fills in what the stages of one package have in common."""
+
+    def __init__(self, context: Context, package: Package) -> None:
+        self.context = context
+        self.package = package
+
+    def step(
+        self,
+        name: str,
+        verb: str,
+        action: Callable[[Layout, Package], Made],
+        *,
+        inputs: tuple[Path, ...] = (),
+        needs: tuple[str, ...] = (),
+        config: dict[str, object] | None = None,
+        others: tuple[str, ...] = (),
+    ) -> Step:
+        """Return a stage; ``needs`` names other stages, ``others`` any step."""
+        package, layout = self.package, self.context.layout
+        return Step(
+            layout,
+            stage(package.name, name),
+            title(verb, f"{package.name} {package.version}-{package.release}"),
+            functools.partial(action, layout, package),
+            inputs=inputs,
+            needs=(*(stage(package.name, other) for other in needs), *others),
+            config=config or {},
+        )
+
+
+def task__package_repository() -> Iterator[Task]:
+    """Make a signed package repository."""
+    for step in _repositories(current()):
+        yield step.task()
+
+
+def _repositories(context: Context) -> Iterator[Step]:
+    all_packages = context.catalog.packages
+    epoch = {"epoch": context.catalog.content_epoch, "key": context.config.signing_key}
+    yield Step(
+        context.layout,
+        repository_step("redhat"),
+        title("REPOSITORY", "RPM, metalk8s"),
+        functools.partial(_redhat, context),
+        needs=(*(stage(p.name, "pkg_rpm") for p in all_packages), "_iso_key"),
+        config=epoch,
+        after=checks("createrepo_c", "rpmsign", "gpg"),
+    )
+    yield Step(
+        context.layout,
+        repository_step("debian"),
+        title("REPOSITORY", "APT, metalk8s"),
+        functools.partial(_debian, context),
+        needs=(*(stage(p.name, "pkg_deb") for p in all_packages), NODE, "_iso_key"),
+        config=epoch,
+        after=checks("apt-ftparchive", "gpg"),
+    )
+
+
+def _built(context: Context, name: str, suffix: str) -> list[Path]:
+    layout = context.layout
+    return [
+        file
+        for package in context.catalog.packages
+        for file in packages.packages_of(
+            layout.receipt(stage(package.name, name)), layout.build, suffix
+        )
+    ]
+
+
+def _redhat(context: Context) -> Made:
+    folder = context.layout.rpm_repository
+    with signing.signer(context.layout, context.config.signing_key) as signer:
+        repositories.make_rpm_repository(
+            folder,
+            _built(context, "pkg_rpm", ".rpm"),
+            signer,
+            epoch=context.catalog.content_epoch,
+        )
+    return Made((folder,))
+
+
+def _debian(context: Context) -> Made:
+    folder, store = context.layout.deb_repository, Store(context.layout.store)
+    pins = context.catalog
+    downloaded = debian.read_closure(context.layout.closure("node"))
+    # Blobs are named by hash; the pool wants the packages' names.
+    pool = context.layout.build / "closures" / "node"
+    with repositories.replaced(pool) as fresh:
+        for file in downloaded:
+            store.link(file.sha256, fresh / file.file.replace("%3a", "%3A"))
+    with signing.signer(context.layout, context.config.signing_key) as signer:
+        repositories.make_deb_repository(
+            folder,
+            [*sorted(pool.glob("*.deb")), *_built(context, "pkg_deb", ".deb")],
+            signer,
+            suite=pins.suite,
+            architecture=pins.architecture,
+            epoch=pins.content_epoch,
+        )
+    return Made((folder,))
+
+
+def task_packaging() -> Task:
+    """Build the software packages and repositories."""
+    context = current()
+    steps = [step for package in context.catalog.packages for step in _stages(context, package)]
+    doc = "Download and build the software packages and repositories."
+    return group("packaging", doc, [*steps, *_repositories(context)], layout=context.layout)

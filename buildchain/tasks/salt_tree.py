@@ -1,0 +1,50 @@
+"""The Salt tree.
+
+::
+
+    salt/{states,pillar,scripts}, pins, _debian_closure:node ──> _salt_tree_deploy
+
+Leaves ``_build/salt_tree``, laid out as on the ISO.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from buildchain.actions import salt_tree
+from buildchain.targets.step import Step, Task, group, title
+from buildchain.tasks import packaging
+from buildchain.tasks.context import Context, current
+
+DEPLOY = "_salt_tree_deploy"
+
+
+def _deploy(context: Context) -> Step:
+    sources = salt_tree.sources(context.layout)
+    pins = context.catalog
+    return Step(
+        context.layout,
+        DEPLOY,
+        title("DEPLOY", "Salt tree"),
+        functools.partial(salt_tree.deploy, context.layout, pins, sources),
+        inputs=sources,
+        needs=(packaging.NODE,),
+        config={
+            "version": pins.version.full,
+            "packages": [[p.name, p.version, p.release, p.rpms, p.debs] for p in pins.packages],
+            "images": [[image.name, image.version] for image in pins.images],
+        },
+    )
+
+
+def task__salt_tree_deploy() -> Iterator[Task]:
+    """Lay out the Salt tree as on the ISO."""
+    yield _deploy(current()).task()
+
+
+def task_salt_tree() -> Task:
+    """Deploy the Salt tree inside the ISO."""
+    context = current()
+    doc = "Deploy the Salt tree inside the ISO."
+    return group("salt_tree", doc, [_deploy(context)], layout=context.layout)

@@ -1,0 +1,21 @@
+"""Argument lists of git: which commit is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def argv_for_describe(binary: str, root: Path) -> list[str | Path]:
+    """Name the commit, and whether the tree differs from it."""
+    return [binary, "-C", root, "describe", "--always", "--long", "--tags", "--dirty"]
+
+
+def argv_for_date(binary: str, root: Path) -> list[str | Path]:
+    """Print when the last commit was made, seconds since 1970."""
+    return [binary, "-C", root, "log", "-1", "--format=%ct"]
+
+
+def argv_for_files(binary: str, root: Path, *patterns: str) -> list[str | Path]:
+    """List the files of the repository, tracked or new, that match."""
+    return [binary, "-C", root, "ls-files", "--cached", "--others", "--exclude-standard",
+            "--", *patterns]  # fmt: skip

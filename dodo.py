@@ -1,0 +1,75 @@
+"""The task list of ``./doit.sh``: assembled here, defined in ``buildchain/tasks``."""
+
+from buildchain import report
+from buildchain.errors import BuildError
+from buildchain.tasks import context
+from buildchain.tasks.foundations import (
+    task__apt_update,
+    task__base_image,
+    task__builder_image,
+    task__debian_closure,
+)
+from buildchain.tasks.host import task_check_for, task_setup
+from buildchain.tasks.images import (
+    task__image_build,
+    task__image_dedup_layers,
+    task__registry_config,
+    task_images,
+)
+from buildchain.tasks.iso import (
+    task__iso_build,
+    task__iso_digest,
+    task__iso_key,
+    task__iso_populate,
+    task__iso_product,
+    task_iso,
+    task_populate_iso,
+)
+from buildchain.tasks.packaging import (
+    task__build_packages,
+    task__package_repository,
+    task_packaging,
+)
+from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
+
+__all__ = [
+    "DOIT_CONFIG",
+    "task__apt_update",
+    "task__base_image",
+    "task__build_packages",
+    "task__builder_image",
+    "task__debian_closure",
+    "task__image_build",
+    "task__image_dedup_layers",
+    "task__iso_build",
+    "task__iso_digest",
+    "task__iso_key",
+    "task__iso_populate",
+    "task__iso_product",
+    "task__package_repository",
+    "task__registry_config",
+    "task__salt_tree_deploy",
+    "task_check_for",
+    "task_images",
+    "task_iso",
+    "task_packaging",
+    "task_populate_iso",
+    "task_salt_tree",
+    "task_setup",
+]
+
+try:
+    _LAYOUT = context.current().layout
+except BuildError as error:
+    raise SystemExit(report.refuse(error)) from None
+
+DOIT_CONFIG = {
+    "default_tasks": ["iso"],
+    "reporter": report.BuildReporter,
+    "dep_file": str(_LAYOUT.build / ".doit.json"),
+    "backend": "whole_json",
+    # Actions are other programs and hashing, which threads do side by side; and one process can
+    # share what it fetched.
+    "par_type": "thread",
+    "cleanforget": True,
+}
