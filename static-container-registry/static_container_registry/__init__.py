@@ -1,0 +1,27 @@
+"""A tree of container images, served as a read-only registry by a plain nginx.
+
+``read_tree`` turns a directory into records, ``render`` turns records into nginx
+configuration, ``check`` proves the directory complete. Importing this package reads
+no file and starts no process.
+"""
+
+from .audit import check
+from .configuration import Options, Parts, render
+from .errors import OptionError, Problem, RegistryError, ToolError, TreeError
+from .image import Blob, Image
+from .tree import read_tree
+
+__all__ = [
+    "Blob",
+    "Image",
+    "OptionError",
+    "Options",
+    "Parts",
+    "Problem",
+    "RegistryError",
+    "ToolError",
+    "TreeError",
+    "check",
+    "read_tree",
+    "render",
+]

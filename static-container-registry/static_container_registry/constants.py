@@ -1,0 +1,32 @@
+"""The part of the configuration that is the same for every archive.
+
+nginx takes a regular expression twice (the first wins) where it refuses to start over
+an exact or prefix location given twice. So these are regular expressions, and any
+number of archives may bring them, in any order: no address of an image ever reaches
+them, since archives rename theirs before a location is looked for.
+"""
+
+from __future__ import annotations
+
+from .syntax import answer, compact, json_error, refuse_writes
+
+
+def render_constants() -> str:
+    """The base endpoint and the errors for what no archive knows."""
+    unknown = (
+        (r"/v2/.+/manifests/[^/]*", "MANIFEST_UNKNOWN", "manifest unknown"),
+        (r"/v2/.+/blobs/[^/]*", "BLOB_UNKNOWN", "blob unknown"),
+        (r"/v2/.+/tags/list", "NAME_UNKNOWN", "repository name not known"),
+        (r"/v2/[\s\S]*", "UNSUPPORTED", "not an address this registry serves"),
+    )
+    return "\n".join(
+        [
+            refuse_writes(),
+            answer(r'location ~ "^/v2/?\z"', 200, "{}"),
+            answer(r'location ~ "^/v2/_catalog\z"', 200, compact({"repositories": []})),
+            *(
+                answer(rf'location ~ "^{pattern}\z"', 404, json_error(code, message))
+                for pattern, code, message in unknown
+            ),
+        ]
+    )
