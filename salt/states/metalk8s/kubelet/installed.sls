@@ -1,0 +1,16 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+include:
+  - metalk8s.repo
+
+Install the kubelet:
+  pkg.installed:
+    - pkgs: {{ metalk8s.kubelet.packages | json }}
+    - refresh: false
+{%- for option, value in metalk8s.repo.install_options.items() %}
+    - {{ option }}: {{ value | json }}
+{%- endfor %}
+    - hold: true
+    - update_holds: true
+    - require:
+      - test: The MetalK8s package repository is ready

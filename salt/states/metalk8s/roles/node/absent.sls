@@ -1,0 +1,5 @@
+# The reverse of the role, in the reverse order: what it put on the machine goes, the rest stays.
+include:
+  - metalk8s.kubelet.absent
+  - metalk8s.container-engine.absent
+  - metalk8s.repo.absent

@@ -1,0 +1,9 @@
+# Which states a minion of this version gets. The version is the name of the saltenv, metalk8s-<version>,
+# so one machine may serve several versions and each minion follows its own.
+{%- set version = saltenv[("metalk8s-" | length):] %}
+{%- set of_this_version = "I@metalk8s:node:version:" ~ version %}
+
+{{ saltenv }}:
+  {{ of_this_version }} and I@metalk8s:node:roles:node:
+    - match: compound
+    - metalk8s.roles.node

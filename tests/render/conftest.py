@@ -1,0 +1,94 @@
+"""The Salt tree as the ISO carries it, and its rendering for each platform.
+
+Salt runs in a Python of its own: ``METALK8S_SALT_PYTHON``, an environment made from
+``salt/requirements.txt``, or the Python of the tests when it has Salt.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+HERE = pathlib.Path(__file__).parent
+TREE = HERE.parents[1] / "salt"
+PLATFORMS: dict[str, dict[str, Any]] = json.loads(
+    (HERE / "data/platforms.json").read_text(encoding="utf-8")
+)
+REFUSALS: list[dict[str, Any]] = json.loads(
+    (HERE / "data/refusals.json").read_text(encoding="utf-8")
+)
+STRANGERS: dict[str, Any] = json.loads((HERE / "data/strangers.json").read_text(encoding="utf-8"))
+VERSIONS: dict[str, Any] = json.loads((HERE / "data/versions.json").read_text(encoding="utf-8"))
+
+
+def sls_names() -> list[str]:
+    """Name every state file of the tree as Salt does."""
+    files = [path.relative_to(TREE / "states") for path in (TREE / "states").rglob("*.sls")]
+    names = {".".join(path.with_suffix("").parts).removesuffix(".init") for path in files}
+    return sorted(names - {"top"})
+
+
+@pytest.fixture(scope="session")
+def salt_python() -> str:
+    """Find a Python that has Salt; only CI insists on one."""
+    named = os.environ.get("METALK8S_SALT_PYTHON")
+    if named:
+        return named
+    if importlib.util.find_spec("salt.state" if importlib.util.find_spec("salt") else "salt"):
+        return sys.executable
+    reason = "salt: not in this Python, and METALK8S_SALT_PYTHON names no other that has it"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Render the tree for every platform, and the map of every odd machine, in one go."""
+    scratch = tmp_path_factory.mktemp("salt")
+    states = scratch / "states"
+    shutil.copytree(TREE / "states", states)
+    (states / "metalk8s/versions.json").write_text(json.dumps(VERSIONS), encoding="utf-8")
+    debian = PLATFORMS["debian-12"]
+    machines = {
+        name: {"grains": grains, "pillar": {}, "sls": sls_names()}
+        for name, grains in PLATFORMS.items()
+    }
+    machines |= {
+        case["defect"]: {"grains": case["grains"], "pillar": case["pillar"], "sls": []}
+        for case in REFUSALS
+    }
+    machines |= {
+        name: {"grains": debian, "pillar": pillar, "sls": []} for name, pillar in STRANGERS.items()
+    }
+    machines["example of pillar"] = {
+        "grains": debian,
+        "pillar": str(TREE / "pillar.example"),
+        "sls": [],
+    }
+    request = {
+        "states": str(states),
+        "pillar": str(TREE / "pillar"),
+        "saltenv": f"metalk8s-{VERSIONS['metalk8s']['version']}",
+        "scratch": str(scratch),
+        "machines": machines,
+    }
+    run = subprocess.run(
+        [salt_python, str(HERE / "salt_render.py")],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(scratch)},
+    )
+    assert run.returncode == 0, run.stderr
+    answer: dict[str, Any] = json.loads(run.stdout)
+    return answer
