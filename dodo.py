@@ -30,6 +30,15 @@ from buildchain.tasks.packaging import (
     task__package_repository,
     task_packaging,
 )
+from buildchain.tasks.quality import (
+    task__dev_environment,
+    task__salt_environment,
+    task_codegen,
+    task_format,
+    task_lint,
+    task_lock,
+    task_test,
+)
 from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
 
 __all__ = [
@@ -39,6 +48,7 @@ __all__ = [
     "task__build_packages",
     "task__builder_image",
     "task__debian_closure",
+    "task__dev_environment",
     "task__image_build",
     "task__image_dedup_layers",
     "task__iso_build",
@@ -48,14 +58,20 @@ __all__ = [
     "task__iso_product",
     "task__package_repository",
     "task__registry_config",
+    "task__salt_environment",
     "task__salt_tree_deploy",
     "task_check_for",
+    "task_codegen",
+    "task_format",
     "task_images",
     "task_iso",
+    "task_lint",
+    "task_lock",
     "task_packaging",
     "task_populate_iso",
     "task_salt_tree",
     "task_setup",
+    "task_test",
 ]
 
 try:

@@ -42,3 +42,8 @@ def note(text: str) -> None:
 def transcript(text: str) -> None:
     """Add a line to the build log."""
     LOGGER.debug("%s", text)
+
+
+def echo(text: str) -> None:
+    """Pass on a line of a program that speaks to the user itself, a test runner say."""
+    LOGGER.debug("%s", text, extra={"echo": text})

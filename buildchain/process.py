@@ -49,6 +49,7 @@ def run(
     stdin: str | None = None,
     on_line: Callable[[str], None] | None = None,
     solution: str = "",
+    echo: bool = False,
 ) -> str:
     """Run a program to its end and return what it printed (both streams).
 
@@ -57,6 +58,7 @@ def run(
     :param stdin: text for its standard input; closed when ``None``.
     :param on_line: called with every line as it comes.
     :param solution: remedy of the error, when the default (read the log) is too little.
+    :param echo: pass its output on to the terminal.
     :raises ToolError: the program does not exist.
     :raises SpaceError: it failed for want of room.
     :raises CommandError: it ended with a status other than 0, or by a signal.
@@ -79,7 +81,7 @@ def run(
         if cwd is not None and not cwd.is_dir():
             raise
         raise ToolError(f"the program {words[0]} is not there") from error
-    output = _consume(child, stdin, on_line)
+    output = _consume(child, stdin, on_line, events.echo if echo else events.transcript)
     if child.returncode:
         raise failure(words, child.returncode, output, solution)
     return output
@@ -103,7 +105,10 @@ def detach(argv: Sequence[str], log: Path) -> None:
 
 
 def _consume(
-    child: subprocess.Popen[str], stdin: str | None, on_line: Callable[[str], None] | None
+    child: subprocess.Popen[str],
+    stdin: str | None,
+    on_line: Callable[[str], None] | None,
+    record: Callable[[str], None],
 ) -> str:
     """Feed and drain a child; it never outlives an exception here."""
     lines: list[str] = []
@@ -114,7 +119,7 @@ def _consume(
             child.stdin.close()
         for line in child.stdout:
             lines.append(line)
-            events.transcript(line.rstrip())
+            record(line.rstrip())
             if on_line is not None:
                 on_line(line.rstrip())
         child.wait()

@@ -119,6 +119,9 @@ class Status(logging.Handler):
         note = getattr(record, "note", None)
         if note is not None:
             self.print(f"    {note}")
+        echoed = getattr(record, "echo", None)
+        if echoed is not None:
+            self.print(echoed)
         self.progress = getattr(record, "progress", self.progress)
 
     def start(self, name: str, text: str) -> None:

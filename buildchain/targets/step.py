@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import functools
 import json
+import shutil
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -137,6 +138,14 @@ def clean(layout: Layout, receipts: Iterable[Path], dryrun: bool) -> None:
                 print(f"removing {file}")
                 if not dryrun:
                     _remove(file, layout.build)
+
+
+def remove_tree(folder: Path, dryrun: bool) -> None:
+    """Remove a folder that no receipt describes."""
+    if folder.exists():
+        print(f"removing {folder}")
+        if not dryrun:
+            shutil.rmtree(folder)
 
 
 def _remove(file: Path, build_root: Path) -> None:

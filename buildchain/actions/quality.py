@@ -1,0 +1,144 @@
+"""Checks of the project itself: linters, formatters, tests and the locks of its own tools.
+
+Programs: ``ruff``, ``mypy``, ``yamllint``, ``pytest`` of the environment in ``.venv``;
+``shellcheck``, ``gofmt``, ``operator-sdk`` of the machine; ``git`` names the files.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from buildchain import events, process
+from buildchain.errors import BuildError, CommandError
+from buildchain.tools import git, python
+
+DEV_LOCK = "requirements-dev.txt"
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+CONTINUED = " \\"  # how pip-compile goes on to the hashes
+FOUND = "Correct what is listed above."
+
+
+def interpreter() -> Path:
+    """Return the Python this build runs in."""
+    return Path(sys.executable)
+
+
+def has_installed(environment: Path, lock: Path) -> bool:
+    """Tell whether an environment holds what a lock names (a copy of the lock is its stamp)."""
+    stamp = environment / lock.name
+    return stamp.is_file() and filecmp.cmp(stamp, lock, shallow=False)
+
+
+def install(environment: Path, lock: Path) -> None:
+    """Install a lock into an existing environment and stamp it."""
+    events.note(f"installing {lock.name} into {environment}")
+    try:
+        process.run(python.argv_for_installation(environment / "bin" / "python", lock))
+    except CommandError as error:
+        raise BuildError(
+            f"the Python packages of {lock} cannot be installed",
+            details=error.details,
+            solution="Check the network and pip's configuration, then run it again.",
+        ) from error
+    shutil.copyfile(lock, environment / lock.name)
+
+
+def make_environment(environment: Path, lock: Path) -> None:
+    """Make an environment of the system's Python: what target machines have is what is tested."""
+    process.run(python.argv_for_environment(interpreter(), SYSTEM_PYTHON, environment))
+    install(environment, lock)
+
+
+def lock(root: Path, source: str) -> None:
+    """Write ``<source>.txt`` from ``<source>.in`` with the newest versions that fit."""
+    target = root / f"{source}.txt"
+    before = set(target.read_text(encoding="utf-8").splitlines()) if target.exists() else set()
+    argv = python.argv_for_lock(interpreter(), root / f"{source}.in", target)
+    process.run(argv, cwd=root)
+    after = set(target.read_text(encoding="utf-8").splitlines())
+    for line in sorted(line for line in before ^ after if "==" in line):
+        events.note(f"{'+' if line in after else '-'} {line.removesuffix(CONTINUED)}")
+
+
+def files(git_binary: str, root: Path, *patterns: str) -> list[Path]:
+    """Return the repository's files that match (tracked or new, ignored ones not)."""
+    listed = process.run(git.argv_for_files(git_binary, root, *patterns)).splitlines()
+    return [path for name in sorted(listed) if (path := root / name).is_file()]
+
+
+def run_on(argv: Sequence[str], paths: Sequence[Path], *, root: Path) -> None:
+    """Run a linter on files, its findings on the terminal; nothing to do without files."""
+    if paths:
+        relative = [path.relative_to(root) for path in paths]
+        process.run([*argv, *relative], cwd=root, echo=True, solution=FOUND)
+
+
+def lint_python(root: Path) -> None:
+    """Run ruff (rules and format) and mypy."""
+    module = [str(interpreter()), "-m"]
+    for tool in (["ruff", "check", "--no-cache"], ["ruff", "format", "--check", "--no-cache"]):
+        process.run([*module, *tool, "."], cwd=root, echo=True, solution=FOUND)
+    process.run([*module, "mypy"], cwd=root, echo=True, solution=FOUND)
+    registry = root / "static-container-registry"
+    process.run([*module, "mypy"], cwd=registry, echo=True, solution=FOUND)
+
+
+def format_python(root: Path) -> None:
+    """Let ruff correct and lay out the Python code."""
+    module = [str(interpreter()), "-m", "ruff"]
+    process.run([*module, "check", "--fix", "--quiet", "."], cwd=root, echo=True)
+    process.run([*module, "format", "."], cwd=root, echo=True)
+
+
+def is_shell(path: Path) -> bool:
+    """Tell whether a file is a POSIX shell or bash script, by name or first line."""
+    if path.suffix == ".sh":
+        return True
+    with path.open("rb") as stream:
+        first = stream.readline(64)
+    return first.startswith(b"#!") and first.split(b"/")[-1].strip() in (
+        b"sh",
+        b"bash",
+        b"env bash",
+    )
+
+
+def lint_go(gofmt: str, paths: Sequence[Path], *, root: Path) -> None:
+    """Check that Go code is laid out as gofmt does.
+
+    :raises BuildError: naming the files that are not.
+    """
+    if not paths:
+        return
+    relative = [path.relative_to(root) for path in paths]
+    wrong = process.run([gofmt, "-l", *relative], cwd=root).split()
+    if wrong:
+        raise BuildError(f"not formatted: {', '.join(wrong)}", solution="Run ./doit.sh format:go.")
+
+
+def operators(root: Path) -> list[Path]:
+    """Return the folders of operators written in Go with the Operator SDK."""
+    return sorted(path.parent.parent for path in root.glob("images/*/deploy/operator.yaml"))
+
+
+def generate_operators(operator_sdk: str, root: Path) -> None:
+    """Generate the code and manifests of Go operators."""
+    for folder in operators(root):
+        events.note(f"generating code of {folder.relative_to(root)}")
+        for what in ("k8s", "crds"):
+            process.run([operator_sdk, "generate", what], cwd=folder)
+
+
+def run_tests(folder: Path, paths: Sequence[str], *options: str, env: dict[str, str]) -> None:
+    """Run tests of a project folder with their output on the terminal.
+
+    :raises CommandError: a test failed (or was skipped where ``CI`` forbids that).
+    """
+    argv = python.argv_for_tests(interpreter(), paths, *options)
+    handed = {name: os.environ[name] for name in ("CI", "NO_COLOR") if name in os.environ}
+    process.run(argv, cwd=folder, env={**handed, **env}, echo=True, solution=FOUND)

@@ -1,0 +1,240 @@
+"""Checks of the project itself; they always run when asked for, and leave reports in ``_build``.
+
+::
+
+    _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}   lock:python
+          ├────────────> test:{unit,registry,render,integration}
+          └> _salt_environment ──────────────┘         │
+                                         iso ──────────┘
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from buildchain.actions import quality
+from buildchain.targets.step import Task, guarded, remove_tree, title
+from buildchain.tasks.context import Context, current
+from buildchain.tasks.host import checks
+
+ENVIRONMENT = "_dev_environment"
+SALT_ENVIRONMENT = "_salt_environment"
+COVERAGE = ("--cov=buildchain", "--cov-report=term:skip-covered", "--cov-fail-under=85")
+
+
+def _task(name: str, text: str, action: Callable[[], object], doc: str, *after: str) -> Task:
+    basename, _, item = name.partition(":")
+    return {
+        "basename": basename,
+        "name": item,
+        "doc": doc,
+        "title": lambda _task: text,
+        "actions": [(guarded(action), [])],
+        "task_dep": list(after),
+        "io": {"capture": False},
+    }
+
+
+def task__dev_environment() -> Task:
+    """Install what lint, format and test need into the environment of the build."""
+    context = current()
+    venv, lock = quality.interpreter().parent.parent, context.config.root / quality.DEV_LOCK
+    return {
+        "basename": ENVIRONMENT,
+        "title": lambda _task: title("INSTALL", quality.DEV_LOCK),
+        "actions": [(guarded(functools.partial(quality.install, venv, lock)), [])],
+        "uptodate": [functools.partial(quality.has_installed, venv, lock)],
+        "io": {"capture": False},
+    }
+
+
+def task__salt_environment() -> Task:
+    """Install Salt as target machines will have it: on the system's Python."""
+    context = current()
+    venv = _salt_environment(context)
+    lock = context.layout.salt_sources / "requirements.txt"
+    return {
+        "basename": SALT_ENVIRONMENT,
+        "title": lambda _task: title("INSTALL", "Salt, for tests"),
+        "actions": [(guarded(functools.partial(quality.make_environment, venv, lock)), [])],
+        "uptodate": [functools.partial(quality.has_installed, venv, lock)],
+        "task_dep": [ENVIRONMENT, *checks("gcc", "python3-config")],
+        "clean": [functools.partial(remove_tree, venv)],
+        "io": {"capture": False},
+    }
+
+
+def _salt_environment(context: Context) -> Path:
+    return context.layout.build / "salt-environment"
+
+
+def task_lint() -> Iterator[Task]:
+    """Run the linting tools."""
+    context = current()
+    root = context.config.root
+    yield {"basename": "lint", "name": None, "doc": "Run the linting tools."}
+    yield _task(
+        "lint:python",
+        title("LINT", "Python"),
+        functools.partial(quality.lint_python, root),
+        "Run Python linting and type checks.",
+        ENVIRONMENT,
+    )
+    yield _task(
+        "lint:shell",
+        title("LINT", "shell scripts"),
+        functools.partial(_lint_shell, context),
+        "Run shell scripts linting.",
+        *checks("shellcheck", "git"),
+    )
+    yield _task(
+        "lint:yaml",
+        title("LINT", "YAML"),
+        functools.partial(_lint_yaml, context),
+        "Run YAML linting.",
+        ENVIRONMENT,
+        *checks("git"),
+    )
+    yield _task(
+        "lint:salt",
+        title("LINT", "Salt states"),
+        functools.partial(_lint_salt, context),
+        "Run Salt states linting.",
+        ENVIRONMENT,
+        *checks("git"),
+    )
+    yield _task(
+        "lint:go",
+        title("LINT", "Go"),
+        functools.partial(_lint_go, context),
+        "Run Go linting.",
+        *checks("git"),
+    )
+
+
+def _files(context: Context, *patterns: str) -> list[Path]:
+    return quality.files(context.config.binary("git"), context.config.root, *patterns)
+
+
+def _lint_shell(context: Context) -> None:
+    scripts = [path for path in _files(context) if quality.is_shell(path)]
+    quality.run_on(["shellcheck"], scripts, root=context.config.root)
+
+
+def _lint_yaml(context: Context) -> None:
+    argv = [str(quality.interpreter()), "-m", "yamllint", "--strict"]
+    quality.run_on(argv, _files(context, "*.yaml", "*.yml"), root=context.config.root)
+
+
+def _lint_salt(context: Context) -> None:
+    argv = [str(quality.interpreter().with_name("salt-lint"))]
+    quality.run_on(argv, _files(context, "*.sls"), root=context.config.root)
+
+
+def _lint_go(context: Context) -> None:
+    gofmt = context.config.binary("gofmt")
+    quality.lint_go(gofmt, _files(context, "*.go"), root=context.config.root)
+
+
+def task_format() -> Iterator[Task]:
+    """Format the code."""
+    context = current()
+    yield {"basename": "format", "name": None, "doc": "Format the code."}
+    yield _task(
+        "format:python",
+        title("FORMAT", "Python"),
+        functools.partial(quality.format_python, context.config.root),
+        "Format Python code.",
+        ENVIRONMENT,
+    )
+    yield _task(
+        "format:go",
+        title("FORMAT", "Go"),
+        functools.partial(_format_go, context),
+        "Format Go code.",
+        *checks("git"),
+    )
+
+
+def _format_go(context: Context) -> None:
+    argv = [context.config.binary("gofmt"), "-s", "-w"]
+    quality.run_on(argv, _files(context, "*.go"), root=context.config.root)
+
+
+def task_codegen() -> Task:
+    """Generate the code of Go operators."""
+    context = current()
+    operator_sdk = context.config.binary("operator-sdk")
+    # Checked only when there is an operator: no package of Debian has the SDK.
+    needed = checks("operator-sdk") if quality.operators(context.config.root) else ()
+    return {
+        "basename": "codegen",
+        "doc": "Generate the code of operators written in Go (images/*/deploy/operator.yaml).",
+        "title": lambda _task: title("GENERATE", "code of operators"),
+        "actions": [
+            (
+                guarded(
+                    functools.partial(quality.generate_operators, operator_sdk, context.config.root)
+                ),
+                [],
+            )
+        ],
+        "task_dep": list(needed),
+        "io": {"capture": False},
+    }
+
+
+def task_lock() -> Iterator[Task]:
+    """Refresh what is locked."""
+    context = current()
+    yield {"basename": "lock", "name": None, "doc": "Refresh what is locked, show what changed."}
+    yield _task(
+        "lock:python",
+        title("LOCK", "Python packages"),
+        functools.partial(_lock_python, context),
+        "Refresh requirements*.txt from requirements*.in.",
+        ENVIRONMENT,
+    )
+
+
+def _lock_python(context: Context) -> None:
+    for source in ("requirements", "requirements-dev"):
+        quality.lock(context.config.root, source)
+
+
+def task_test() -> Iterator[Task]:
+    """Run the tests, the quick ones first."""
+    context = current()
+    tools = checks(*(tool.name for tool in context.tools if "test" in tool.purposes))
+    yield {"basename": "test", "name": None, "doc": "Run the tests, the quick ones first."}
+    root = context.config.root
+    registry = root / "static-container-registry"
+    salt = (SALT_ENVIRONMENT,)
+    for name, folder, path, options, after in (
+        ("unit", root, "tests/unit", COVERAGE, checks("git", "gpg", "gpgv")),
+        ("registry", registry, "tests", (), checks("nginx", "skopeo")),
+        ("render", root, "tests/render", (), salt),
+        ("integration", root, "tests/integration", (), (*tools, *salt, "iso")),
+    ):
+        report = f"--junitxml={context.layout.build}/reports/{name}.xml"
+        yield _task(
+            f"test:{name}",
+            title("TEST", name),
+            functools.partial(_run_tests, context, folder, path, (report, *options)),
+            f"Run the {name} tests.",
+            ENVIRONMENT,
+            *after,
+        )
+
+
+def _run_tests(context: Context, folder: Path, path: str, options: tuple[str, ...]) -> None:
+    salt = _salt_environment(context)
+    environment = {
+        "METALK8S_BUILD_ROOT": str(context.layout.build),
+        "METALK8S_ISO": str(context.layout.iso),
+        "METALK8S_SALT_ENVIRONMENT": str(salt),
+        "METALK8S_SALT_PYTHON": str(salt / "bin" / "python3"),
+    }
+    quality.run_tests(folder, [path], *options, env=environment)

@@ -1,0 +1,154 @@
+"""The ISO that was built, mounted, and what stands for target machines.
+
+The build tells where it is in ``METALK8S_BUILD_ROOT`` and ``METALK8S_ISO``. The ISO is mounted
+with ``fuseiso``: the reference kernel has no iso9660. A missing tool skips with its name; in CI it
+fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+ENGINE_TESTS = "metalk8s-test"
+
+
+def require(*tools: str) -> None:
+    """Skip (in CI: fail) when a tool is missing, naming it."""
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if missing and os.environ.get("CI"):
+        pytest.fail(f"missing: {', '.join(missing)}")
+    if missing:
+        pytest.skip(f"missing: {', '.join(missing)}")
+
+
+def run(*argv: object, **options: object) -> str:
+    """Run a program and return its output; what it said is part of a failure."""
+    words = [str(word) for word in argv]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+    output = f"{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{' '.join(words)}: exit {done.returncode}\n{output}"
+    return str(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def build_root() -> pathlib.Path:
+    """Return where the build left everything."""
+    return pathlib.Path(os.environ.get("METALK8S_BUILD_ROOT", ROOT / "_build"))
+
+
+@pytest.fixture(scope="session")
+def iso(build_root: pathlib.Path) -> pathlib.Path:
+    """Return the ISO file."""
+    path = pathlib.Path(os.environ.get("METALK8S_ISO", build_root / "metalk8s.iso"))
+    if not path.is_file():
+        pytest.fail(f"no ISO at {path}: run ./doit.sh iso")
+    return path
+
+
+@pytest.fixture(scope="session")
+def iso_tree(iso: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+    """Mount the ISO, read-only, for everybody."""
+    require("fuseiso", "fusermount")
+    mount = tmp_path_factory.mktemp("iso")
+    # Containers run under other users, whom FUSE keeps out by default.
+    run("fuseiso", iso, mount, "-o", "allow_other,ro")
+    try:
+        yield mount
+    finally:
+        run("fusermount", "-u", "-z", mount)
+
+
+@pytest.fixture(scope="session")
+def version(iso_tree: pathlib.Path) -> str:
+    """Return the version that product.txt names."""
+    lines = (iso_tree / "product.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines)["VERSION"]
+
+
+@pytest.fixture(scope="session")
+def facts(build_root: pathlib.Path) -> dict[str, dict[str, object]]:
+    """Return the facts of every receipt of the build, by step."""
+    return {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))["facts"]
+        for path in (build_root / "receipts").glob("*.json")
+    }
+
+
+@pytest.fixture(scope="session")
+def base_image(facts: dict[str, dict[str, object]]) -> str:
+    """Return a clean minimal Debian 12 root in the engine: the base, with nothing of ours."""
+    require("docker")
+    reference = str(facts["base_image"]["reference"])
+    run("docker", "image", "inspect", reference)
+    return reference
+
+
+@pytest.fixture(scope="session")
+def registry(iso_tree: pathlib.Path, version: str) -> Iterator[Registry]:
+    """Serve the ISO's images with the ISO's own nginx, where there is no network at all."""
+    require("docker", "skopeo", "nsenter")
+    image = f"{ENGINE_TESTS}/nginx"
+    [tree] = (iso_tree / "images" / "nginx").iterdir()
+    run("skopeo", "--insecure-policy", "copy", "-q", f"dir:{tree}", f"docker-daemon:{image}:iso")
+    place = f"/srv/scality/metalk8s-{version}"
+    configuration = (
+        "server { listen 127.0.0.1:8080; "
+        f"include {place}/registry-config.inc; location / {{ return 404; }} }}"
+    )
+    script = 'printf "%s" "$SERVER" > /etc/nginx/conf.d/registry.conf; exec nginx -g "daemon off;"'
+    name = f"metalk8s-test-registry-{os.getpid()}"
+    run(
+        *("docker", "run", "--detach", "--rm", "--name", name, "--network", "none"),
+        *("--read-only", "--tmpfs", "/tmp", "--tmpfs", "/etc/nginx/conf.d:mode=1777"),
+        *("--cap-drop", "ALL", "--env", f"SERVER={configuration}"),
+        *("--volume", f"{iso_tree}:{place}:ro", "--entrypoint", "sh", f"{image}:iso"),
+        *("-c", script),
+    )
+    try:
+        pid = run("docker", "inspect", "--format", "{{.State.Pid}}", name).strip()
+        served = Registry(pid, name, f"metalk8s-{version}")
+        served.wait()
+        yield served
+    finally:
+        run("docker", "rm", "--force", name)
+        run("docker", "image", "rm", "--force", f"{image}:iso")
+
+
+class Registry:
+    """A registry that only its own network namespace can reach."""
+
+    address = "127.0.0.1:8080"
+
+    def __init__(self, pid: str, container: str, prefix: str) -> None:
+        self.pid = pid
+        self.container = container
+        self.prefix = prefix
+
+    def inside(self, *argv: object) -> str:
+        """Run a program of this machine in the registry's network, which has loopback only."""
+        return run("nsenter", f"--net=/proc/{self.pid}/ns/net", *argv)
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        for _ in range(100):
+            probe = ["nsenter", f"--net=/proc/{self.pid}/ns/net", "skopeo", "inspect",
+                     "--tls-verify=false", "--raw", self.reference("pause", "3.2")]  # fmt: skip
+            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+                return
+            time.sleep(0.1)
+        logs = subprocess.run(["docker", "logs", self.container], capture_output=True, check=False)
+        pytest.fail(f"the registry does not answer: {logs.stdout!r} {logs.stderr!r}")
+
+    def reference(self, name: str, tag: str) -> str:
+        """Return where skopeo finds an image by tag or digest."""
+        separator = "@" if tag.startswith("sha256:") else ":"
+        return f"docker://{self.address}/{self.prefix}/{name}{separator}{tag}"
