@@ -22,7 +22,6 @@ PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}")
 PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|(?i:https?_proxy|no_proxy)")
 DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
 PROVIDERS = ("docker", "libvirt", "virtualbox")
-LOCK_POLICIES = ("roll", "strict")
 # What VAGRANT_UP_ARGS says when unset; the provider is appended.
 VAGRANT_UP_ARGS = "--provision --no-destroy-on-error --parallel"
 
@@ -59,7 +58,6 @@ class Config:
     cache_root: Path
     profile: str
     base_image: str
-    lock_policy: str
     signing_key: str
     source_date_epoch: int | None
     vagrant_provider: str
@@ -123,12 +121,6 @@ OPTIONS = (
         "",
         "base of all images by digest (registry/name@sha256:…) in place of our own",
         _matching(DIGEST_REFERENCE, "an image by digest, registry/name@sha256:<64 hex digits>"),
-    ),
-    Option(
-        "LOCK_POLICY",
-        "roll",
-        "when the archive dropped a pinned package: roll to the current one, or strict: stop",
-        _one_of(*LOCK_POLICIES),
     ),
     Option(
         "SIGNING_KEY",
@@ -200,7 +192,6 @@ def _config(root: Path, values: Mapping[str, str]) -> Config:
         cache_root=(root / Path(values["CACHE_ROOT"]).expanduser()).absolute(),
         profile=values["PROFILE"],
         base_image=values["BASE_IMAGE"],
-        lock_policy=values["LOCK_POLICY"],
         signing_key=values["SIGNING_KEY"].upper(),
         source_date_epoch=int(epoch) if epoch else None,
         vagrant_provider=values["VAGRANT_PROVIDER"],

@@ -11,14 +11,21 @@ from pathlib import Path
 
 from doit.dependency import JsonDB
 
+from buildchain import events
+
 
 class WholeJsonDB(JsonDB):  # type: ignore[misc]
     """doit's JSON database, never seen half-written."""
 
     def dump(self) -> None:
-        """Write everything beside the file and rename; silent when the build root is gone."""
+        """Write everything beside the file and rename."""
         path = Path(self.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-        beside.write_text(self.codec.encode(self._db), encoding="utf-8")
-        beside.replace(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_text(self.codec.encode(self._db), encoding="utf-8")
+            beside.replace(path)
+        except OSError as error:
+            # A full disk has failed the build already; what was saved before still holds.
+            events.note(f"cannot save {path}: {error.strerror}")
+            beside.unlink(missing_ok=True)

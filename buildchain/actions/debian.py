@@ -10,6 +10,7 @@ import dataclasses
 import json
 import shutil
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from buildchain.store.blobs import Store
 from buildchain.tools import apt
 
 EMPTY_STATUS = "status.empty"
+# Several sets are resolved at once; the indexes they share are read by one.
+_UPDATING = threading.Lock()
 
 
 def refresh(layout: Layout, catalog: Catalog) -> Made:
@@ -49,7 +52,8 @@ def refresh(layout: Layout, catalog: Catalog) -> Made:
 def _update(layout: Layout) -> None:
     configuration = _configure(layout, layout.apt / EMPTY_STATUS, layout.apt / "archives", "update")
     try:
-        process.run(apt.argv_for_update(configuration))
+        with _UPDATING:
+            process.run(apt.argv_for_update(configuration))
     except CommandError as error:
         raise FetchError("the Debian archive cannot be reached", details=error.details) from error
 

@@ -7,6 +7,7 @@ build left behind is found and removed.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -92,6 +93,22 @@ def endpoint(docker_binary: str) -> str:
         return ""
 
 
+# Containers that run now, with the engine's address: an interrupted build takes them along.
+_RUNNING: dict[str, str] = {}
+
+
+@atexit.register
+def _stop_running() -> None:
+    """Remove what still runs when the process ends (Ctrl-C ends worker threads unheard)."""
+    if not _RUNNING:
+        return
+    import docker
+
+    for name, address in list(_RUNNING.items()):
+        with contextlib.suppress(docker.errors.DockerException):
+            remove_container(docker.DockerClient(base_url=address), name)
+
+
 def run(client: docker.DockerClient, job: Run) -> str:
     """Run a container to its end, without a network, and return what it printed.
 
@@ -114,12 +131,14 @@ def run(client: docker.DockerClient, job: Run) -> str:
         },
         detach=True,
     )
+    _RUNNING[job.name] = client.api.base_url
     try:
         container.start()
         output = _drain(container.logs(stream=True, follow=True))
         status = int(container.wait()["StatusCode"])
     finally:
         container.remove(force=True, v=True)
+        _RUNNING.pop(job.name, None)
     if status:
         raise process.failure([job.name, *job.argv], status, output)
     return output

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import events, process
+from buildchain import events, process, receipt
 from buildchain.errors import CommandError, SigningError
 from buildchain.layout import Layout
 from buildchain.receipt import Made
@@ -133,5 +133,26 @@ def export_public_key(layout: Layout, signing_key: str) -> Made:
     """Write the public half to ``_build/keys``, where the ISO and the operator get it from."""
     with signer(layout, signing_key) as key:
         files = key.export(layout.keys, "metalk8s")
-        facts = {"fingerprint": key.fingerprint, "development": key.is_development}
+        facts = {
+            "fingerprint": key.fingerprint,
+            "development": key.is_development,
+            "identity": _identity(layout.development_key) if key.is_development else [],
+        }
     return Made(files, facts)
+
+
+def _identity(path: Path) -> list[int]:
+    """Return what changes when the secret key is replaced, without reading it."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def is_exported_key_current(layout: Layout, signing_key: str, exported: Path) -> bool:
+    """Tell whether the public key in the build root belongs to the key that would sign now."""
+    if signing_key:
+        return True
+    try:
+        recorded = receipt.read(exported).facts.get("identity")
+        return recorded == _identity(layout.development_key)
+    except OSError:
+        return False

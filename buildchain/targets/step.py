@@ -45,6 +45,7 @@ class Step:
     :param config: anything else that matters (pins, argument lists), as JSON.
     :param after: tasks that must come first without being inputs (tool checks).
     :param fingerprint: computed when the step is considered, for what is costly to know (git).
+    :param holds: tells whether what was made still fits the world outside the build root.
     """
 
     layout: Layout
@@ -56,6 +57,7 @@ class Step:
     config: Mapping[str, object] = field(default_factory=dict)
     after: tuple[str, ...] = ()
     fingerprint: Callable[[], object] | None = None
+    holds: Callable[[], bool] | None = None
     doc: str = ""
 
     @property
@@ -68,6 +70,8 @@ class Step:
         uptodate: list[object] = [Fingerprint("config", lambda: self.config)]
         if self.fingerprint is not None:
             uptodate.append(Fingerprint("fingerprint", self.fingerprint))
+        if self.holds is not None:
+            uptodate.append(self.holds)
         uptodate.append(functools.partial(receipt.is_complete, self.receipt, self.layout.build))
         return {
             "basename": basename,

@@ -70,7 +70,12 @@ def task__iso_key() -> Iterator[Task]:
         title("EXPORT", "public key"),
         functools.partial(signing.export_public_key, context.layout, context.config.signing_key),
         config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
-        fingerprint=context.layout.development_key.exists,
+        holds=functools.partial(
+            signing.is_exported_key_current,
+            context.layout,
+            context.config.signing_key,
+            context.layout.receipt(KEY),
+        ),
         after=checks("gpg"),
     ).task()
 

@@ -1,0 +1,92 @@
+"""What every ring of tests shares: outside programs, real or faked, and where things are."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Runs before the script of a fake: keeps what it was called with, one JSON document a line.
+RECORDER = """\
+#!{python} -{flags}
+import json, os, sys
+argv = sys.argv[1:]
+with open({calls!r}, "a") as stream:
+    call = {{"argv": argv, "cwd": os.getcwd(), "env": dict(os.environ)}}
+    stream.write(json.dumps(call) + "\\n")
+"""
+
+
+def _require(tool: str) -> str:
+    path = shutil.which(tool)
+    if path is None:
+        message = f"{tool} is not installed"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return path
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[[str], str]:
+    """Return the path of a real program; without it the test is skipped, in CI it fails."""
+    return _require
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the checkout."""
+    return ROOT
+
+
+class Programs:
+    """Executables in a folder that comes first on PATH.
+
+    Calling it adds one: ``script`` is Python and finds its arguments in ``argv``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+
+    def __call__(
+        self, name: str, script: str = "", *, output: str = "", status: int = 0, site: bool = False
+    ) -> Path:
+        path = self.folder / name
+        calls = str(self.folder / f".{name}.calls")
+        flags = "I" if site else "IS"
+        text = RECORDER.format(python=sys.executable, flags=flags, calls=calls) + script
+        text += f"\nsys.stdout.write({output!r})\nsys.exit({status})\n"
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755)
+        return path
+
+    def records(self, name: str) -> list[dict]:
+        """Return the calls of a program: ``argv``, ``cwd`` and ``env``."""
+        path = self.folder / f".{name}.calls"
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    def calls(self, name: str) -> list[list[str]]:
+        """Return the arguments of each call of a program."""
+        return [record["argv"] for record in self.records(name)]
+
+    def forget(self) -> None:
+        """Forget every call."""
+        for path in self.folder.glob(".*.calls"):
+            path.unlink()
+
+
+@pytest.fixture
+def fake_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
+    """Provide fakes of outside programs, first on PATH."""
+    programs = Programs(tmp_path / "fake-bin")
+    monkeypatch.setenv("PATH", f"{programs.folder}{os.pathsep}{os.environ['PATH']}")
+    return programs
