@@ -88,4 +88,4 @@ if [ -f "$root/.env" ]; then
 fi
 
 cd "$root"
-exec "$venv/bin/python" -m doit "$@"
+exec "$venv/bin/python" -m buildchain "$@"

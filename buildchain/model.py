@@ -107,6 +107,11 @@ class DebianFile:
     size: int
     sha256: str
 
+    @property
+    def pool_name(self) -> str:
+        """File name in a repository: without the epoch, whose colon URIs cannot carry."""
+        return f"{self.name}_{self.version.split(':', 1)[-1]}_{self.architecture}.deb"
+
 
 @dataclass(frozen=True)
 class Content:

@@ -2,7 +2,7 @@
 
 ::
 
-    --  BUILD IMAGE  pause:3.2                      up to date, skipped
+    --  BUILD IMAGE  pause:3.4                      up to date, skipped
     ..  BUILD IMAGE  etcd:3.4.23            4.2 s   executed
     !!  BUILD ISO    metalk8s.iso                   ignored
 

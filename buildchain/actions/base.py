@@ -39,7 +39,7 @@ def make_base(layout: Layout, packages: Sequence[str], content: Content, signer:
     with tempfile.TemporaryDirectory(prefix="base-", dir=layout.build) as scratch:
         folder = Path(scratch)
         debs = [
-            store.link(file.sha256, folder / "debs" / file.file)
+            store.link(file.sha256, folder / "debs" / file.pool_name)
             for file in debian.read_closure(layout.closure("base"))
         ]
         local = repositories.make_deb_repository(

@@ -137,7 +137,8 @@ def link_closure(layout: Layout, name: str, folder: Path) -> tuple[Path, ...]:
     """Hard-link the packages of a closure into ``folder``."""
     store = Store(layout.store)
     return tuple(
-        store.link(file.sha256, folder / file.file) for file in read_closure(layout.closure(name))
+        store.link(file.sha256, folder / file.pool_name)
+        for file in read_closure(layout.closure(name))
     )
 
 

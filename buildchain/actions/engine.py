@@ -93,8 +93,8 @@ def endpoint(docker_binary: str) -> str:
         return ""
 
 
-# Containers that run now, with the engine's address: an interrupted build takes them along.
-_RUNNING: dict[str, str] = {}
+# Containers that run now and how to reach them: an interrupted build takes them along.
+_RUNNING: dict[str, docker.DockerClient] = {}
 
 
 @atexit.register
@@ -104,9 +104,9 @@ def _stop_running() -> None:
         return
     import docker
 
-    for name, address in list(_RUNNING.items()):
+    for name, client in list(_RUNNING.items()):
         with contextlib.suppress(docker.errors.DockerException):
-            remove_container(docker.DockerClient(base_url=address), name)
+            remove_container(client, name)
 
 
 def run(client: docker.DockerClient, job: Run) -> str:
@@ -131,7 +131,7 @@ def run(client: docker.DockerClient, job: Run) -> str:
         },
         detach=True,
     )
-    _RUNNING[job.name] = client.api.base_url
+    _RUNNING[job.name] = client
     try:
         container.start()
         output = _drain(container.logs(stream=True, follow=True))

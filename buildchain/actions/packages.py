@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ class Builder:
 
     :param reference: image in the engine.
     :param docker: Docker command that names the engine.
-    :param epoch: date of the packages' content, seconds since 1970.
+    :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
+        packages' own changelogs.
     """
 
     reference: str
@@ -110,7 +112,7 @@ def get_sources(layout: Layout, package: Package) -> Made:
         for name in (*spec["sources"], *spec["patches"]):
             local = _local(folder, name)
             if local is not None and not (fresh / name).exists():
-                shutil.copy2(local, fresh / name)
+                shutil.copy(local, fresh / name)
     sources = layout.package(package.name) / "SOURCES"
     digests = {sources / path.name: digest for path, digest in made.digests.items()}
     return Made((sources,), digests=digests)
@@ -174,7 +176,7 @@ def _run(
         argv=argv,
         mounts=mounts,
         writable=frozenset(writable),
-        environment={"SOURCE_DATE_EPOCH": str(builder.epoch), **(environment or {})},
+        environment=environment or {},
         workdir="/work",
     )
     with engine.connect(builder.docker) as client:
@@ -206,18 +208,20 @@ def _rpmbuild(
         "_sourcedir": "/sources",
         "_srcrpmdir": "/work/out",
         "_rpmdir": "/work/out",
-        "_rpmfilename": "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}.rpm",
+        "_rpmfilename": "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
     }
-    spec = spec_path(layout, package)
+    spec = Path(shutil.copyfile(spec_path(layout, package), work / f"{package.name}.spec"))
+    # rpm records when a source was changed, which for a checkout is when it was checked out.
+    for file in (spec, *(build / "SOURCES").iterdir()):
+        os.utime(file, (builder.epoch, builder.epoch))
     (work / "out").mkdir()
     _run(
         builder,
         f"{package.name}-{kind.lower()}",
-        rpm.argv_for_rpmbuild(stage, f"/spec/{spec.name}", {**folders, **defines}),
+        rpm.argv_for_rpmbuild(stage, f"/work/{spec.name}", {**folders, **defines}),
         {
             build / "SOURCES": "/sources",
             build / "compiled": "/compiled",
-            spec: f"/spec/{spec.name}",
             work: "/work",
         },
         writable=(work,),
@@ -235,7 +239,9 @@ def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
     )
     script = (
         f"set -e; cd /work/source/{package.name}; METALK8S_PREBUILT=/compiled "
-        "dpkg-buildpackage --build=binary --no-sign; mkdir /work/out; mv ../*.deb /work/out/"
+        # The builder has no C++ compiler, which Debian counts as essential for any build.
+        "dpkg-buildpackage --build=binary --no-sign --no-check-builddeps; "
+        "mkdir /work/out; mv ../*.deb /work/out/"
     )
     _run(
         builder,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class Signer:
 
     def sign_rpms(self, rpms: Sequence[Path], *, epoch: int) -> None:
         """Sign RPM packages in place."""
-        self._run(gpg.argv_for_rpms(self.home, self.fingerprint, epoch, rpms))
+        program = shutil.which("gpg") or "/usr/bin/gpg"
+        self._run(gpg.argv_for_rpms(self.home, self.fingerprint, epoch, rpms, program=program))
 
     def export(self, folder: Path, stem: str) -> tuple[Path, Path]:
         """Write the public key as ``<stem>.gpg`` (for gpgv) and ``<stem>.asc`` (for rpm, apt)."""

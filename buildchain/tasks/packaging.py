@@ -14,6 +14,7 @@ Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repos
 from __future__ import annotations
 
 import functools
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from buildchain.actions import debian, engine, packages, repositories, signing
 from buildchain.layout import Layout
 from buildchain.model import Package
 from buildchain.receipt import Made
-from buildchain.store.blobs import Store
 from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import foundations
 from buildchain.tasks.context import Context, current
@@ -213,18 +213,16 @@ def _redhat(context: Context) -> Made:
 
 
 def _debian(context: Context) -> Made:
-    folder, store = context.layout.deb_repository, Store(context.layout.store)
-    pins = context.catalog
-    downloaded = debian.read_closure(context.layout.closure("node"))
+    layout, pins = context.layout, context.catalog
     # Blobs are named by hash; the pool wants the packages' names.
-    pool = context.layout.build / "closures" / "node"
-    with repositories.replaced(pool) as fresh:
-        for file in downloaded:
-            store.link(file.sha256, fresh / file.file.replace("%3a", "%3A"))
-    with signing.signer(context.layout, context.config.signing_key) as signer:
-        repositories.make_deb_repository(
-            folder,
-            [*sorted(pool.glob("*.deb")), *_built(context, "pkg_deb", ".deb")],
+    with (
+        tempfile.TemporaryDirectory(prefix="pool-", dir=layout.build) as pool,
+        signing.signer(layout, context.config.signing_key) as signer,
+    ):
+        downloaded = debian.link_closure(layout, "node", Path(pool))
+        folder = repositories.make_deb_repository(
+            layout.deb_repository,
+            [*downloaded, *_built(context, "pkg_deb", ".deb")],
             signer,
             suite=pins.suite,
             architecture=pins.architecture,

@@ -93,12 +93,16 @@ def argv_for_verification(keyring: Path, signature: Path, file: Path) -> list[st
 
 
 def argv_for_rpms(
-    home: Path, fingerprint: str, epoch: int, rpms: Sequence[Path]
+    home: Path, fingerprint: str, epoch: int, rpms: Sequence[Path], *, program: str
 ) -> list[str | Path]:
-    """Sign RPM packages in place as of ``epoch``."""
+    """Sign RPM packages in place as of ``epoch``.
+
+    :param program: absolute path of gpg, which rpmsign does not look for.
+    """
     # rpm's own command line has no fixed time: the one below is its default plus that.
     command = (
-        "%{__gpg} gpg --homedir %{_gpg_path} --batch --no-tty --no-armor"
+        f"{program} gpg"
+        " --homedir %{_gpg_path} --batch --no-tty --no-armor"
         f" --faked-system-time {epoch}! --digest-algo sha256 -u %{{_gpg_name}}"
         " -sbo %{__signature_filename} %{__plaintext_filename}"
     )

@@ -93,25 +93,26 @@ def base_image(facts: dict[str, dict[str, object]]) -> str:
 
 
 @pytest.fixture(scope="session")
-def registry(iso_tree: pathlib.Path, version: str) -> Iterator[Registry]:
+def registry(
+    iso_tree: pathlib.Path, version: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Registry]:
     """Serve the ISO's images with the ISO's own nginx, where there is no network at all."""
     require("docker", "skopeo", "nsenter")
     image = f"{ENGINE_TESTS}/nginx"
     [tree] = (iso_tree / "images" / "nginx").iterdir()
     run("skopeo", "--insecure-policy", "copy", "-q", f"dir:{tree}", f"docker-daemon:{image}:iso")
     place = f"/srv/scality/metalk8s-{version}"
-    configuration = (
-        "server { listen 127.0.0.1:8080; "
-        f"include {place}/registry-config.inc; location / {{ return 404; }} }}"
+    configuration = tmp_path_factory.mktemp("registry") / "registry.conf"
+    configuration.write_text(
+        f"server {{ listen 127.0.0.1:8080; include {place}/registry-config.inc; }}\n",
+        encoding="utf-8",
     )
-    script = 'printf "%s" "$SERVER" > /etc/nginx/conf.d/registry.conf; exec nginx -g "daemon off;"'
     name = f"metalk8s-test-registry-{os.getpid()}"
     run(
         *("docker", "run", "--detach", "--rm", "--name", name, "--network", "none"),
-        *("--read-only", "--tmpfs", "/tmp", "--tmpfs", "/etc/nginx/conf.d:mode=1777"),
-        *("--cap-drop", "ALL", "--env", f"SERVER={configuration}"),
-        *("--volume", f"{iso_tree}:{place}:ro", "--entrypoint", "sh", f"{image}:iso"),
-        *("-c", script),
+        *("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"),
+        *("--volume", f"{configuration}:/etc/nginx/conf.d/registry.conf:ro"),
+        *("--volume", f"{iso_tree}:{place}:ro", f"{image}:iso"),
     )
     try:
         pid = run("docker", "inspect", "--format", "{{.State.Pid}}", name).strip()
@@ -141,7 +142,7 @@ class Registry:
         """Wait until it answers."""
         for _ in range(100):
             probe = ["nsenter", f"--net=/proc/{self.pid}/ns/net", "skopeo", "inspect",
-                     "--tls-verify=false", "--raw", self.reference("pause", "3.2")]  # fmt: skip
+                     "--tls-verify=false", "--raw", self.reference("pause", "3.4")]  # fmt: skip
             if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
                 return
             time.sleep(0.1)

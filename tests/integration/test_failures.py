@@ -1,0 +1,220 @@
+"""What goes wrong on real machines: one clear error, exit status not 0, and the next run recovers.
+
+Each case runs the real ``./doit.sh`` in a copy of the checkout, with a build root of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.conftest import ROOT, require, run
+
+pytestmark = pytest.mark.integration
+
+# The first lines of a BuildError and of the remedy below it.
+ERROR = re.compile(r"^(\w+Error): (.+)$", re.MULTILINE)
+REMEDY = re.compile(r"^  What to do: .+$", re.MULTILINE)
+
+
+class Checkout:
+    """A copy of the project that a test may spoil."""
+
+    def __init__(self, folder: pathlib.Path, cache: pathlib.Path) -> None:
+        self.folder = folder
+        self.environment = {"BUILD_ROOT": "_build", "CACHE_ROOT": str(cache)}
+
+    def command(self, *arguments: str, prefix: tuple[str, ...] = ()) -> list[str]:
+        return [*prefix, str(self.folder / "doit.sh"), *arguments]
+
+    def env(self, **more: str) -> dict[str, str]:
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith("METALK8S")
+        }
+        return {**kept, **self.environment, **more}
+
+    def doit(
+        self, *arguments: str, prefix: tuple[str, ...] = (), **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run ``./doit.sh``; output and errors together, as on a terminal."""
+        return subprocess.run(
+            self.command(*arguments, prefix=prefix),
+            env=self.env(**more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+
+    def fails(self, *arguments: str, prefix: tuple[str, ...] = (), **more: str) -> str:
+        """Run it, insist on one error with a remedy and no traceback, and return what it said."""
+        done = self.doit(*arguments, prefix=prefix, **more)
+        assert done.returncode != 0, done.stdout
+        assert "Traceback" not in done.stdout, done.stdout
+        assert len(ERROR.findall(done.stdout)) == 1, done.stdout
+        assert len(REMEDY.findall(done.stdout)) == 1, done.stdout
+        return done.stdout
+
+    def succeeds(self, *arguments: str, **more: str) -> str:
+        done = self.doit(*arguments, **more)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+
+@pytest.fixture
+def checkout(tmp_path: pathlib.Path, cache: pathlib.Path) -> Checkout:
+    """Copy what git knows of the project; the Python environment is shared."""
+    folder = tmp_path / "checkout"
+    listed = run("git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard")
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return Checkout(folder, cache)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return an empty cache for this session, so that things are really fetched."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("export VAGRANT_PROVIDER=vmware", "VAGRANT_PROVIDER=vmware: expected one of"),
+        ("export BUILD_ROT=/tmp", "BUILD_ROT is not an option (did you mean BUILD_ROOT?)"),
+        ("export SOURCE_DATE_EPOCH=yesterday", "SOURCE_DATE_EPOCH=yesterday: expected seconds"),
+        ("export BASE_IMAGE=debian:12", "BASE_IMAGE=debian:12: expected an image by digest"),
+        ("export PROFILE=nothing", "PROFILE=nothing: expected one of default"),
+        ("export PROJECT_NAME='a b'", "PROJECT_NAME=a b: expected"),
+    ],
+)
+def test_bad_setting(checkout: Checkout, line: str, said: str) -> None:
+    settings = checkout.folder / ".env"
+    settings.write_text(f"{line}\n", encoding="utf-8")
+    assert said in checkout.fails("list")
+    settings.unlink()
+    checkout.succeeds("list")
+
+
+def test_settings_file_that_is_no_shell(checkout: Checkout) -> None:
+    (checkout.folder / ".env").write_text("export BUILD_ROOT='_build\n", encoding="utf-8")
+    done = checkout.doit("list")
+    assert done.returncode == 2
+    assert ".env is no shell file" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "task", "reason"),
+    [
+        ("SKOPEO_BIN", "check_for:skopeo", "copy images between the engine and the ISO tree"),
+        ("MKISOFS_BIN", "iso", "write the ISO image"),
+        ("HARDLINK_BIN", "_image_dedup_layers", "share equal image layers"),
+        ("DOCKER_BIN", "iso", "run builders and make images"),
+        ("GIT_BIN", "iso", "name the commit that is built"),
+    ],
+)
+def test_missing_tool(checkout: Checkout, option: str, task: str, reason: str) -> None:
+    tool = {"MKISOFS_BIN": "xorrisofs"}.get(option, option.removesuffix("_BIN").lower())
+    said = checkout.fails(f"check_for:{tool}", **{option: "no-such-program"})
+    assert f"no-such-program ({option}) is missing; it is needed to {reason}" in said
+    assert "./doit.sh setup" in said
+    if task == "iso":
+        # Nothing is built before the last tool of the chain has been looked for.
+        said = checkout.fails("iso", **{option: "no-such-program"})
+        assert "BUILD" not in said.split("no-such-program")[0]
+
+
+def test_tool_that_is_too_old(checkout: Checkout, tmp_path: pathlib.Path) -> None:
+    old = tmp_path / "skopeo"
+    old.write_text("#!/bin/sh\necho skopeo version 0.1.18\n", encoding="utf-8")
+    old.chmod(0o755)
+    said = checkout.fails("check_for:skopeo", SKOPEO_BIN=str(old))
+    assert "is 0.1.18, below 0.1.19" in said
+
+
+def test_docker_engine_that_does_not_answer(checkout: Checkout) -> None:
+    checkout.succeeds("_debian_closure:builder")
+    said = checkout.fails("_builder_image", DOCKER_HOST="unix:///nonexistent/docker.sock")
+    assert "no Docker engine answers at unix:///nonexistent/docker.sock" in said
+    assert "./doit.sh setup" in said
+
+
+def test_no_network(checkout: Checkout) -> None:
+    require("unshare")
+    said = checkout.fails("_debian_closure:base", prefix=("unshare", "--net"))
+    assert "the Debian archive cannot be reached" in said
+    assert not (checkout.folder / "_build/receipts/apt_update.json").exists()
+    checkout.succeeds("_debian_closure:base")
+
+
+def test_source_with_another_checksum(checkout: Checkout) -> None:
+    pins = checkout.folder / "buildchain/pins/default/packages.toml"
+    right = pins.read_text(encoding="utf-8")
+    pinned = re.findall(r'sha256 = "([0-9a-f]{64})"', right)[-1]
+    pins.write_text(right.replace(pinned, "0" * 64), encoding="utf-8")
+    said = checkout.fails("_build_packages:kubernetes:pkg_get_source")
+    assert "ChecksumError" in said
+    assert f"expected SHA-256 {'0' * 64}, got {pinned}" in said
+    assert not (checkout.folder / "_build/packages/kubernetes/SOURCES").is_file()
+    pins.write_text(right, encoding="utf-8")
+    checkout.succeeds("_build_packages:kubernetes:pkg_get_source")
+
+
+@pytest.fixture
+def small_disk(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Mount a file system of 40 MB."""
+    mount = tmp_path / "small"
+    mount.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", mount)
+    try:
+        yield mount
+    finally:
+        run("umount", mount)
+
+
+def test_full_disk(checkout: Checkout, small_disk: pathlib.Path) -> None:
+    build = str(small_disk / "build")
+    said = checkout.fails("_debian_closure:builder", BUILD_ROOT=build)
+    assert "SpaceError" in said
+    assert "BUILD_ROOT" in said
+    run("mount", "-o", "remount,size=4g", small_disk)
+    checkout.succeeds("_debian_closure:builder", BUILD_ROOT=build)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+def test_interrupted_run_goes_on(checkout: Checkout, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        checkout.command("_base_image"),
+        env=checkout.env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+    )
+    receipt = checkout.folder / "_build/receipts/debian_closure.base.json"
+    deadline = time.monotonic() + 300
+    while not receipt.exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    # Ctrl-C goes to everything in the foreground, kill -9 to whom it is sent.
+    target = os.killpg if number == signal.SIGINT else os.kill
+    target(process.pid, number)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Traceback" not in said
+    again = checkout.succeeds("_base_image")
+    assert re.search(r"^--  RESOLVE +Debian packages for base$", again, re.MULTILINE), again
+    assert re.search(r"^\.\.  BUILD IMAGE +base ", again, re.MULTILINE), again
