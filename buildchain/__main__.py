@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from doit.doit_cmd import DoitMain
 
+# Commands that only print: whoever stops reading (`| head`) ends them, as he does other tools.
+PRINTING = {"clean", "help", "info", "list", "tabcompletion"}
 INTERRUPTED = 130  # as shells do: 128 and the number of SIGINT
 
 
 def main() -> int:
     """Run doit and return its exit status."""
+    if sys.argv[1:2] and sys.argv[1] in PRINTING:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         return int(DoitMain().run(sys.argv[1:]) or 0)
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -70,6 +71,9 @@ def make_rpm_repository(
     with replaced(folder) as fresh:
         copies = [Path(shutil.copy(package, fresh)) for package in sorted(packages)]
         signer.sign_rpms(copies, epoch=epoch)
+        for copy in copies:
+            # createrepo_c records when a file was changed.
+            os.utime(copy, (epoch, epoch))
         process.run(repository.argv_for_createrepo(fresh, epoch=epoch))
         metadata = fresh / "repodata" / "repomd.xml"
         signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")

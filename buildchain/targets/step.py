@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import json
@@ -45,6 +46,7 @@ class Step:
     :param config: anything else that matters (pins, argument lists), as JSON.
     :param after: tasks that must come first without being inputs (tool checks).
     :param fingerprint: computed when the step is considered, for what is costly to know (git).
+    :param owns: folder that nobody else writes to; `clean` removes it with all that is in it.
     :param holds: tells whether what was made still fits the world outside the build root.
     """
 
@@ -57,6 +59,7 @@ class Step:
     config: Mapping[str, object] = field(default_factory=dict)
     after: tuple[str, ...] = ()
     fingerprint: Callable[[], object] | None = None
+    owns: Path | None = None
     holds: Callable[[], bool] | None = None
     doc: str = ""
 
@@ -83,9 +86,18 @@ class Step:
             "targets": [self.receipt],
             "task_dep": list(self.after),
             "uptodate": uptodate,
-            "clean": [functools.partial(clean, self.layout, (self.receipt,))],
+            "clean": self.cleaning(),
             "io": {"capture": False},
         }
+
+    def cleaning(self) -> list[object]:
+        """Return the actions that remove what the step made."""
+        outputs = functools.partial(clean, self.layout, (self.receipt,))
+        actions: list[object] = [Removal(f"outputs of {self.name}", outputs)]
+        if self.owns is not None:
+            folder = functools.partial(remove_tree, self.owns)
+            actions.append(Removal(str(self.owns), folder))
+        return actions
 
     def _execute(self) -> None:
         # A receipt never vouches for outputs that are being replaced.
@@ -104,6 +116,21 @@ class Fingerprint:
         current = json.dumps(self.compute(), sort_keys=True, default=str)
         task.value_savers.append(lambda: {self.key: current})
         return values.get(self.key) == current
+
+
+class Removal:
+    """A clean action that doit announces in words."""
+
+    def __init__(self, what: str, remove: Callable[..., None]) -> None:
+        self.what = what
+        self.remove = remove
+
+    def __str__(self) -> str:
+        # doit drops the first character and what follows " at ", meant for <function … at 0x…>.
+        return f"<removal of {self.what} at"
+
+    def __call__(self, dryrun: bool) -> None:
+        self.remove(dryrun=dryrun)
 
 
 def guarded(action: Callable[[], object]) -> Callable[[], object]:
@@ -150,6 +177,8 @@ def remove_tree(folder: Path, dryrun: bool) -> None:
         print(f"removing {folder}")
         if not dryrun:
             shutil.rmtree(folder)
+            with contextlib.suppress(OSError):
+                folder.parent.rmdir()
 
 
 def _remove(file: Path, build_root: Path) -> None:
@@ -160,9 +189,7 @@ def _remove(file: Path, build_root: Path) -> None:
         parent.rmdir()
 
 
-def group(
-    name: str, doc: str, steps: Iterable[Step], *, layout: Layout, after: tuple[str, ...] = ()
-) -> Task:
+def group(name: str, doc: str, steps: Iterable[Step], *, after: tuple[str, ...] = ()) -> Task:
     """Return a public task that stands for several steps and can be cleaned by itself."""
     members = tuple(steps)
     return {
@@ -170,5 +197,5 @@ def group(
         "doc": doc,
         "actions": None,
         "task_dep": [*after, *(step.name for step in members)],
-        "clean": [functools.partial(clean, layout, tuple(step.receipt for step in members))],
+        "clean": [action for step in members for action in step.cleaning()],
     }

@@ -58,6 +58,7 @@ def task__apt_update() -> Iterator[Task]:
         title("UPDATE", f"indexes of Debian {pins.suite}"),
         functools.partial(debian.refresh, context.layout, pins),
         config={"suite": pins.suite, "architecture": pins.architecture, "key": str(pins.keyring)},
+        owns=context.layout.apt,
     ).task()
 
 
@@ -97,6 +98,7 @@ def task__base_image() -> Iterator[Task]:
             "packages": context.catalog.base_packages,
             "content": context.catalog.content_epoch,
         },
+        owns=context.layout.base,
         after=checks("docker") if reference else checks("mmdebstrap", "apt-ftparchive", "gpg"),
     ).task()
 

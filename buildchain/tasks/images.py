@@ -151,4 +151,4 @@ def task_images() -> Task:
     steps = [_image(context, image) for image in context.catalog.images]
     others = [Step(context.layout, name, "", Made) for name in (SHARE, REGISTRY)]
     doc = "Build the container images and the configuration of their registry."
-    return group("images", doc, [*steps, *others], layout=context.layout)
+    return group("images", doc, [*steps, *others])

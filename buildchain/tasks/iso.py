@@ -183,7 +183,6 @@ def task_populate_iso() -> Task:
         "populate_iso",
         "Populate the ISO file tree.",
         _steps(context, POPULATE),
-        layout=context.layout,
         after=_build_tools(context),
     )
 
@@ -195,6 +194,5 @@ def task_iso() -> Task:
         "iso",
         "Build the signed ISO: _build/<project>.iso (the default task).",
         _steps(context, BUILD, DIGEST),
-        layout=context.layout,
         after=(*_build_tools(context), "populate_iso"),
     )

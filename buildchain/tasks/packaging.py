@@ -64,7 +64,9 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
     }
     folder = layout.package_sources(package.name)
     outline = _Outline(context, package)
-    yield outline.step("pkg_mkdir", "MKDIR", packages.make_folders)
+    yield outline.step(
+        "pkg_mkdir", "MKDIR", packages.make_folders, owns=layout.package(package.name)
+    )
     yield outline.step(
         "pkg_rpmspec",
         "READ SPEC",
@@ -146,6 +148,7 @@ class _Outline:
         needs: tuple[str, ...] = (),
         config: dict[str, object] | None = None,
         others: tuple[str, ...] = (),
+        owns: Path | None = None,
     ) -> Step:
         """Return a stage; ``needs`` names other stages, ``others`` any step."""
         package, layout = self.package, self.context.layout
@@ -157,6 +160,7 @@ class _Outline:
             inputs=inputs,
             needs=(*(stage(package.name, other) for other in needs), *others),
             config=config or {},
+            owns=owns,
         )
 
 
@@ -236,4 +240,4 @@ def task_packaging() -> Task:
     context = current()
     steps = [step for package in context.catalog.packages for step in _stages(context, package)]
     doc = "Download and build the software packages and repositories."
-    return group("packaging", doc, [*steps, *_repositories(context)], layout=context.layout)
+    return group("packaging", doc, [*steps, *_repositories(context)])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from buildchain.actions import quality
-from buildchain.targets.step import Task, guarded, remove_tree, title
+from buildchain.targets.step import Removal, Task, guarded, remove_tree, title
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 
@@ -61,7 +61,7 @@ def task__salt_environment() -> Task:
         "actions": [(guarded(functools.partial(quality.make_environment, venv, lock)), [])],
         "uptodate": [functools.partial(quality.has_installed, venv, lock)],
         "task_dep": [ENVIRONMENT, *checks("gcc", "python3-config")],
-        "clean": [functools.partial(remove_tree, venv)],
+        "clean": [Removal(str(venv), functools.partial(remove_tree, venv))],
         "io": {"capture": False},
     }
 

@@ -47,4 +47,4 @@ def task_salt_tree() -> Task:
     """Deploy the Salt tree inside the ISO."""
     context = current()
     doc = "Deploy the Salt tree inside the ISO."
-    return group("salt_tree", doc, [_deploy(context)], layout=context.layout)
+    return group("salt_tree", doc, [_deploy(context)])
