@@ -43,6 +43,8 @@ class Step:
     :param title: verb and subject, aligned by the reporter.
     :param inputs: files whose content matters.
     :param needs: names of the steps whose receipts are inputs.
+    :param products: files it is known to leave, shown by `info` and usable as names on the
+        command line; the receipt names all of them.
     :param config: anything else that matters (pins, argument lists), as JSON.
     :param after: tasks that must come first without being inputs (tool checks).
     :param fingerprint: computed when the step is considered, for what is costly to know (git).
@@ -56,6 +58,7 @@ class Step:
     action: Callable[[], Made]
     inputs: tuple[Path, ...] = ()
     needs: tuple[str, ...] = ()
+    products: tuple[Path, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     after: tuple[str, ...] = ()
     fingerprint: Callable[[], object] | None = None
@@ -75,7 +78,7 @@ class Step:
             uptodate.append(Fingerprint("fingerprint", self.fingerprint))
         if self.holds is not None:
             uptodate.append(self.holds)
-        uptodate.append(functools.partial(receipt.is_complete, self.receipt, self.layout.build))
+        uptodate.append(Completeness(self.receipt, self.layout.build))
         return {
             "basename": basename,
             **({"name": item} if item else {}),
@@ -83,7 +86,7 @@ class Step:
             "title": lambda _task: self.title,
             "actions": [(guarded(self._execute), [])],
             "file_dep": [*self.inputs, *(self.layout.receipt(name) for name in self.needs)],
-            "targets": [self.receipt],
+            "targets": [*self.products, self.receipt],
             "task_dep": list(self.after),
             "uptodate": uptodate,
             "clean": self.cleaning(),
@@ -112,10 +115,27 @@ class Fingerprint:
         self.key = key
         self.compute = compute
 
+    def __repr__(self) -> str:
+        return f"{self.key} is as in the last successful run"
+
     def __call__(self, task: Any, values: Mapping[str, object]) -> bool:
         current = json.dumps(self.compute(), sort_keys=True, default=str)
         task.value_savers.append(lambda: {self.key: current})
         return values.get(self.key) == current
+
+
+class Completeness:
+    """A doit ``uptodate`` callable: everything the receipt names is there."""
+
+    def __init__(self, path: Path, build_root: Path) -> None:
+        self.path = path
+        self.build_root = build_root
+
+    def __repr__(self) -> str:
+        return "outputs are complete"
+
+    def __call__(self) -> bool:
+        return receipt.is_complete(self.path, self.build_root)
 
 
 class Removal:

@@ -137,6 +137,7 @@ def task__iso_build() -> Iterator[Task]:
         title("BUILD ISO", context.layout.iso.name),
         functools.partial(_build, context, volume),
         needs=(POPULATE,),
+        products=(context.layout.iso,),
         config={"volume": volume, "name": context.layout.iso.name},
         fingerprint=functools.partial(_epoch, context),
         after=checks("xorrisofs"),
@@ -157,6 +158,7 @@ def task__iso_digest() -> Iterator[Task]:
         title("SIGN", f"{iso.CHECKSUMS} of {context.layout.iso.name}"),
         functools.partial(_digest, context),
         needs=(BUILD, KEY),
+        products=(context.layout.build / iso.CHECKSUMS,),
         fingerprint=functools.partial(_epoch, context),
         after=checks("gpg", "gpgv"),
     ).task()
@@ -183,7 +185,7 @@ def task_populate_iso() -> Task:
         "populate_iso",
         "Populate the ISO file tree.",
         _steps(context, POPULATE),
-        after=_build_tools(context),
+        after=(*_build_tools(context), "packaging", "images", "salt_tree"),
     )
 
 

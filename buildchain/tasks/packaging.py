@@ -94,9 +94,10 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
         others=(foundations.BUILDER,),
     )
     build = ("pkg_get_source", "pkg_compile")
-    for name, verb, action in (
-        ("pkg_srpm", "BUILD SRPM", packages.build_srpm),
-        ("pkg_rpm", "BUILD RPM", packages.build_rpms),
+    srpm = f"{package.name}-{package.version}-{package.release}.src.rpm"
+    for name, verb, action, products in (
+        ("pkg_srpm", "BUILD SRPM", packages.build_srpm, (f"SRPMS/{srpm}",)),
+        ("pkg_rpm", "BUILD RPM", packages.build_rpms, ()),
     ):
         yield outline.step(
             name,
@@ -105,6 +106,7 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
             inputs=(spec,),
             needs=build,
             others=(foundations.BUILDER,),
+            products=tuple(layout.package(package.name) / product for product in products),
         )
     yield outline.step(
         "pkg_deb",
@@ -149,6 +151,7 @@ class _Outline:
         config: dict[str, object] | None = None,
         others: tuple[str, ...] = (),
         owns: Path | None = None,
+        products: tuple[Path, ...] = (),
     ) -> Step:
         """Return a stage; ``needs`` names other stages, ``others`` any step."""
         package, layout = self.package, self.context.layout
@@ -161,6 +164,7 @@ class _Outline:
             needs=(*(stage(package.name, other) for other in needs), *others),
             config=config or {},
             owns=owns,
+            products=products,
         )
 
 

@@ -17,6 +17,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.checkout import Checkout
+
 ROOT = pathlib.Path(__file__).parents[2]
 ENGINE_TESTS = "metalk8s-test"
 
@@ -122,6 +124,26 @@ def registry(
     finally:
         run("docker", "rm", "--force", name)
         run("docker", "image", "rm", "--force", f"{image}:iso")
+
+
+@pytest.fixture
+def checkout(tmp_path: pathlib.Path, cache: pathlib.Path) -> Checkout:
+    """Copy what git knows of the project; the Python environment is shared."""
+    folder = tmp_path / "checkout"
+    listed = run("git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard")
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return Checkout(folder, cache)
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return an empty cache for this session, so that things are really fetched."""
+    return tmp_path_factory.mktemp("cache")
 
 
 class Registry:
