@@ -40,6 +40,12 @@ from buildchain.tasks.quality import (
     task_test,
 )
 from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
+from buildchain.tasks.vagrant import (
+    task__testbed_image,
+    task__vagrant_key,
+    task_vagrant_restore,
+    task_vagrant_up,
+)
 
 __all__ = [
     "DOIT_CONFIG",
@@ -60,6 +66,8 @@ __all__ = [
     "task__registry_config",
     "task__salt_environment",
     "task__salt_tree_deploy",
+    "task__testbed_image",
+    "task__vagrant_key",
     "task_check_for",
     "task_codegen",
     "task_format",
@@ -72,6 +80,8 @@ __all__ = [
     "task_salt_tree",
     "task_setup",
     "task_test",
+    "task_vagrant_restore",
+    "task_vagrant_up",
 ]
 
 try:

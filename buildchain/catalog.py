@@ -19,6 +19,7 @@ PROFILE_KEYS = {
     "base": {"packages"},
     "builder": {"packages"},
     "node": {"packages"},
+    "testbed": {"packages"},
 }
 
 
@@ -37,6 +38,7 @@ class Catalog:
     base_packages: tuple[str, ...]
     builder_packages: tuple[str, ...]
     node_packages: tuple[str, ...]
+    testbed_packages: tuple[str, ...]
     packages: tuple[Package, ...]
     images: tuple[Image, ...]
 
@@ -60,6 +62,7 @@ def load(root: Path, profile: str) -> Catalog:
         base_packages=tuple(settings["base"]["packages"]),
         builder_packages=tuple(settings["builder"]["packages"]),
         node_packages=tuple(settings["node"]["packages"]),
+        testbed_packages=tuple(settings["testbed"]["packages"]),
         packages=tuple(_packages(folder / "packages.toml")),
         images=tuple(records(folder / "images.toml", Image)),
     )

@@ -21,6 +21,8 @@ PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}")
 # Not ours, but sensible in .env: they tell the tools how to reach the world.
 PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|(?i:https?_proxy|no_proxy)")
 DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
+# It becomes an argument of vagrant, and with Docker an image's tag.
+SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 PROVIDERS = ("docker", "libvirt", "virtualbox")
 # What VAGRANT_UP_ARGS says when unset; the provider is appended.
 VAGRANT_UP_ARGS = "--provision --no-destroy-on-error --parallel"
@@ -137,7 +139,7 @@ OPTIONS = (
     Option(
         "VAGRANT_PROVIDER",
         "",
-        "kind of machine vagrant_up starts; empty: virtualbox, or docker where only that is there",
+        "kind of machine; empty: the first of virtualbox, libvirt and docker that is there",
         _one_of("", *PROVIDERS),
     ),
     Option(
@@ -150,7 +152,7 @@ OPTIONS = (
         "VAGRANT_SNAPSHOT_NAME",
         "bootstrap.autosnapshot",
         "snapshot made before the machine is provisioned",
-        _matching(re.compile(r"[A-Za-z0-9._-]+"), "letters, digits, dots, dashes and underscores"),
+        _matching(SNAPSHOT_NAME, "at most 128 letters, digits, dots, dashes and underscores"),
     ),
     Option("DOCKER_BIN", "docker", "Docker command; its current context names the engine"),
     Option("GIT_BIN", "git", "Git command"),

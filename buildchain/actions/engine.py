@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import hashlib
 import os
 import re
 import tarfile
@@ -159,6 +160,12 @@ def _drain(stream: Iterable[bytes]) -> str:
             else:
                 events.transcript(line)
     return "".join(parts)
+
+
+def own_name(build_root: Path, purpose: str) -> str:
+    """Return a name that is the same in the next build here, and another in other build roots."""
+    place = hashlib.sha256(str(build_root).encode()).hexdigest()[:8]
+    return f"metalk8s-{place}-{purpose}"
 
 
 def remove_container(client: docker.DockerClient, name: str) -> None:

@@ -88,7 +88,7 @@ def make(layout: Layout, recipe: Recipe, below: Below, *, docker: str, skopeo_bi
     """Build, normalise and lay out an image; the engine keeps no copy of it."""
     image = recipe.image
     check_version(image, layout)
-    reference = f"metalk8s-build/{image.name}:{image.version}"
+    reference = f"{engine.own_name(layout.build, image.name)}:{image.version}"
     layout.build.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix=f"image-{image.name}-", dir=layout.build) as scratch,

@@ -40,6 +40,7 @@ class Builder:
 
     :param reference: image in the engine.
     :param docker: Docker command that names the engine.
+    :param build_root: whose builds these are: names of containers differ by it.
     :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
         packages' own changelogs.
     """
@@ -47,6 +48,7 @@ class Builder:
     reference: str
     docker: str
     epoch: int
+    build_root: Path
 
 
 def make_folders(layout: Layout, package: Package) -> Made:
@@ -171,7 +173,7 @@ def _run(
     environment: Mapping[str, str] | None = None,
 ) -> str:
     job = engine.Run(
-        name=f"metalk8s-{name}",
+        name=engine.own_name(builder.build_root, name),
         image=builder.reference,
         argv=argv,
         mounts=mounts,

@@ -2,7 +2,7 @@
 
 ::
 
-    _apt_update ──> _debian_closure:base ──> _base_image ──> _debian_closure:{builder,node,image-*}
+    _apt_update ──> _debian_closure:base ──> _base_image ──> _debian_closure:{builder,node,…}
                                                   └────────────────> _builder_image
 
 Leaves the archive's indexes in ``_build/apt``, package lists in ``_build/closures``, the base in
@@ -35,7 +35,12 @@ def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
     """Return every set of Debian packages that stands on the base, by name."""
     pins = context.catalog
     images = {f"image-{image.name}": image.debs for image in pins.images if image.debs}
-    return {"builder": pins.builder_packages, "node": pins.node_packages, **images}
+    return {
+        "builder": pins.builder_packages,
+        "node": pins.node_packages,
+        "testbed": pins.testbed_packages,
+        **images,
+    }
 
 
 def closure_step(name: str) -> str:

@@ -2,8 +2,11 @@
 
 ::
 
-    setup ──> setup:build, setup:engine [, setup:test, setup:vagrant when such tasks are asked for]
+    setup ──> setup:packages ──> setup:engine
       └─────> check_for:<tool>   (only when `setup` is on the same command line)
+
+``setup:packages`` installs what builds need, and what tests or local machines need when such tasks
+are on the same command line.
 
 Leaves nothing in ``_build``: the machine itself is what is looked at, each time, by nothing more
 than looking for files.
@@ -78,45 +81,29 @@ def task_setup() -> Iterator[Task]:
     """Install what the build needs on this machine and start the Docker engine."""
     context = current()
     wanted = purposes(context)
+    tools = tools_for(context, *wanted)
+    packages = ", ".join(sorted({tool.package for tool in tools}))
+    yield {"basename": "setup", "name": None, "doc": task_setup.__doc__}
     yield {
         "basename": "setup",
-        "name": None,
-        "doc": task_setup.__doc__,
-        "task_dep": [*(f"setup:{purpose}" for purpose in wanted), "setup:engine"],
+        "name": "packages",
+        "doc": f"Install what {', '.join(wanted)} tasks need: {packages}.",
+        "title": lambda _task: title("SET UP", f"tools to {' and '.join(wanted)}"),
+        "actions": [(guarded(functools.partial(install, context, tools)), [])],
+        "uptodate": [functools.partial(_has_all, tools, context)],
+        "io": {"capture": False},
     }
-    for purpose in ("build", "test", "vagrant"):
-        yield _installation(context, purpose)
-    engine = functools.partial(_ensure_engine, context)
+    docker = context.config.binary("docker")
     yield {
         "basename": "setup",
         "name": "engine",
         "doc": "Start the Docker engine when none answers.",
         "title": lambda _task: title("START", "Docker engine"),
-        "actions": [(guarded(engine), [])],
-        "task_dep": ["setup:build"],
-        "uptodate": [
-            functools.partial(host.engine_answers, context.config.binary("docker")),
-        ],
+        "actions": [(guarded(functools.partial(_ensure_engine, docker)), [])],
+        "task_dep": ["setup:packages"],
+        "uptodate": [functools.partial(host.engine_answers, docker)],
         "io": {"capture": False},
     }
-
-
-def _installation(context: Context, purpose: str) -> Task:
-    tools = tools_for(context, purpose)
-    names = ", ".join(sorted({tool.package for tool in tools}))
-    return {
-        "basename": "setup",
-        "name": purpose,
-        "doc": f"Install what {purpose} needs: {names}.",
-        "title": functools.partial(_setup_title, purpose),
-        "actions": [(guarded(functools.partial(install, context, tools)), [])],
-        "uptodate": [functools.partial(_has_all, tools, context)],
-        "io": {"capture": False},
-    }
-
-
-def _setup_title(purpose: str, _task: object) -> str:
-    return title("SET UP", f"tools to {purpose}")
 
 
 def _has_all(tools: tuple[Tool, ...], context: Context) -> bool:
@@ -135,6 +122,6 @@ def install(context: Context, tools: tuple[Tool, ...]) -> None:
         events.note("everything is there")
 
 
-def _ensure_engine(context: Context) -> None:
-    if not host.engine_answers(context.config.binary("docker")):
-        host.start_engine(context.config.binary("docker"))
+def _ensure_engine(docker: str) -> None:
+    if not host.engine_answers(docker):
+        host.start_engine(docker)

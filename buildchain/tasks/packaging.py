@@ -127,7 +127,9 @@ def _in_builder(
         docker = context.config.binary("docker")
         with engine.connect(docker) as client:
             reference = foundations.ensure_builder(context, client)
-        builder = packages.Builder(reference, docker, context.catalog.content_epoch)
+        builder = packages.Builder(
+            reference, docker, context.catalog.content_epoch, context.layout.build
+        )
         return action(layout, package, builder)
 
     return call

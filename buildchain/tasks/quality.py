@@ -5,7 +5,7 @@
     _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}   lock:python
           ├────────────> test:{unit,registry,render,integration}
           └> _salt_environment ──────────────┘         │
-                                         iso ──────────┘
+                            iso, _testbed_image ───────┘
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def task_test() -> Iterator[Task]:
         ("unit", root, "tests/unit", COVERAGE, checks("git", "gpg", "gpgv")),
         ("registry", registry, "tests", (), checks("nginx", "skopeo")),
         ("render", root, "tests/render", (), salt),
-        ("integration", root, "tests/integration", (), (*tools, *salt, "iso")),
+        ("integration", root, "tests/integration", (), (*tools, *salt, "_testbed_image", "iso")),
     ):
         report = f"--junitxml={context.layout.build}/reports/{name}.xml"
         yield _task(

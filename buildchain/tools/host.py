@@ -30,6 +30,7 @@ def argv_for_refresh(prefix: Sequence[str]) -> list[str]:
 
 def argv_for_installation(prefix: Sequence[str], packages: Sequence[str]) -> list[str]:
     """Install packages, nothing beyond what they need."""
-    # env, because sudo drops the environment.
-    return [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y",
-            "-o", "Dpkg::Use-Pty=0", "--no-install-recommends", "install", *packages]  # fmt: skip
+    # env, because sudo drops the environment. A new machine may be updating itself: wait for it.
+    options = ["-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=300"]
+    return [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", *options,
+            "--no-install-recommends", "install", *packages]  # fmt: skip

@@ -95,6 +95,25 @@ def base_image(facts: dict[str, dict[str, object]]) -> str:
 
 
 @pytest.fixture(scope="session")
+def debian_root_image(facts: dict[str, dict[str, object]]) -> str:
+    """Return a Debian 12 machine with systemd and Python, and nothing of ours."""
+    require("docker")
+    reference = str(facts["testbed_image"]["reference"])
+    run("docker", "image", "inspect", reference)
+    return reference
+
+
+@pytest.fixture(scope="session")
+def salt_venv() -> pathlib.Path:
+    """Return an environment of the system's Python that has Salt."""
+    default = ROOT / "_build" / "salt-environment"
+    path = pathlib.Path(os.environ.get("METALK8S_SALT_ENVIRONMENT", default))
+    if not (path / "bin" / "salt-call").is_file():
+        pytest.fail(f"no Salt in {path}: run ./doit.sh _salt_environment")
+    return path
+
+
+@pytest.fixture(scope="session")
 def registry(
     iso_tree: pathlib.Path, version: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Registry]:
