@@ -292,7 +292,7 @@ def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -
     node.run("mkdir -p /root/image && cp /usr/bin/kubectl /root/image/")
     node.run(
         "ctr --namespace k8s.io run --detach --rootfs /root/image leftover "
-        "/kubectl --kubeconfig=/none proxy --unix-socket=/socket"
+        "/kubectl --server=http://127.0.0.1:1 proxy --unix-socket=/socket"
     )
     assert "RUNNING" in node.run("ctr --namespace k8s.io tasks list")
     results = node.apply("metalk8s.roles.node.absent")
