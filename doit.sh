@@ -7,6 +7,8 @@
 # PYTHON names the interpreter to make the environment with (default: the first python3 of PATH).
 
 set -eu
+# Modes of files are part of what is built, the caller's umask is not.
+umask 022
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)
 venv=$root/.venv

@@ -13,13 +13,14 @@ from buildchain.errors import PinError
 from buildchain.model import Image, Package, Source, Tool, Version
 
 Record = TypeVar("Record")
+# Tables of profile.toml, their keys and the types of the values ("list": of strings).
 PROFILE_KEYS = {
-    "debian": {"suite", "architecture", "keyring"},
-    "content": {"epoch"},
-    "base": {"packages"},
-    "builder": {"packages"},
-    "node": {"packages"},
-    "testbed": {"packages"},
+    "debian": {"suite": "str", "architecture": "str", "keyring": "str"},
+    "content": {"epoch": "int"},
+    "base": {"packages": "list"},
+    "builder": {"packages": "list"},
+    "node": {"packages": "list"},
+    "testbed": {"packages": "list"},
 }
 
 
@@ -58,7 +59,7 @@ def load(root: Path, profile: str) -> Catalog:
         suite=settings["debian"]["suite"],
         architecture=settings["debian"]["architecture"],
         keyring=Path(settings["debian"]["keyring"]),
-        content_epoch=int(settings["content"]["epoch"]),
+        content_epoch=settings["content"]["epoch"],
         base_packages=tuple(settings["base"]["packages"]),
         builder_packages=tuple(settings["builder"]["packages"]),
         node_packages=tuple(settings["node"]["packages"]),
@@ -120,6 +121,8 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise PinError(f"{path}: {error.strerror}", solution="Restore it from git.") from error
+    except UnicodeDecodeError as error:
+        raise PinError(f"{path}: not UTF-8: {error}", solution="Correct the file.") from error
 
 
 def _packages(path: Path) -> list[Package]:
@@ -150,19 +153,30 @@ def _problems(where: str, table: Mapping[str, object], kind: type[Record]) -> li
             if field.default is dataclasses.MISSING:
                 problems.append(f"{where}: {key} is missing")
             continue
-        expected = {"str": str, "bool": bool}.get(str(field.type), list)
-        if not isinstance(table[key], expected):
-            problems.append(f"{where}: {key} must be a {expected.__name__}")
+        kind_of = "str" if str(field.type) == "str" else "bool" if field.type == "bool" else "list"
+        if key != "sources":
+            problems += _type_problems(where, key, table[key], kind_of)
     return problems
+
+
+def _type_problems(where: str, key: str, value: object, expected: str) -> list[str]:
+    """Compare a value with ``str``, ``bool``, ``int`` or ``list`` (of strings)."""
+    if type(value).__name__ != expected:
+        return [f"{where}: {key} must be a {expected}"]
+    if isinstance(value, list) and not all(isinstance(item, str) for item in value):
+        return [f"{where}: {key} must be a list of strings"]
+    return []
 
 
 def _profile(path: Path) -> dict[str, dict[str, Any]]:
     document = parse(path)
     problems = [f"unknown table [{name}]" for name in document if name not in PROFILE_KEYS]
     for name, keys in PROFILE_KEYS.items():
-        actual = set(document.get(name, {}))
-        problems += [f"[{name}]: {key} is missing" for key in sorted(keys - actual)]
-        problems += [f"[{name}]: unknown key {key}" for key in sorted(actual - keys)]
+        table = document.get(name, {})
+        problems += [f"[{name}]: {key} is missing" for key in sorted(keys.keys() - table.keys())]
+        problems += [f"[{name}]: unknown key {key}" for key in sorted(table.keys() - keys.keys())]
+        for key in sorted(keys.keys() & table.keys()):
+            problems += _type_problems(f"[{name}]", key, table[key], keys[key])
     _raise(path, problems)
     return document
 

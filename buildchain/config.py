@@ -96,6 +96,14 @@ def _not_empty(value: str) -> object:
     return value
 
 
+def _path(value: str) -> object:
+    _not_empty(value)
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ValueError("a path whose user exists") from error
+
+
 def _shell_words(value: str) -> object:
     try:
         return shlex.split(value)
@@ -110,12 +118,12 @@ OPTIONS = (
         "name of the product: ISO file name, volume id, product.txt",
         _matching(PROJECT_NAME, "at most 16 letters, digits, - and _"),
     ),
-    Option("BUILD_ROOT", "_build", "where to build, absolute or relative to here", _not_empty),
+    Option("BUILD_ROOT", "_build", "where to build, absolute or relative to here", _path),
     Option(
         "CACHE_ROOT",
         "~/.cache/metalk8s",
         "downloads, compiler cache and the development key, kept between builds",
-        _not_empty,
+        _path,
     ),
     Option("PROFILE", "default", "what to build: a folder of buildchain/pins", _not_empty),
     Option(
@@ -190,7 +198,7 @@ def _config(root: Path, values: Mapping[str, str]) -> Config:
     return Config(
         root=root,
         project_name=values["PROJECT_NAME"],
-        build_root=(root / values["BUILD_ROOT"]).absolute(),
+        build_root=(root / Path(values["BUILD_ROOT"]).expanduser()).absolute(),
         cache_root=(root / Path(values["CACHE_ROOT"]).expanduser()).absolute(),
         profile=values["PROFILE"],
         base_image=values["BASE_IMAGE"],
@@ -221,7 +229,8 @@ def _unknown_options(env_file: Path) -> list[str]:
         return []
     known = [option.name for option in OPTIONS]
     problems = []
-    for number, line in enumerate(env_file.read_text(encoding="utf-8").splitlines(), 1):
+    text = env_file.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
         match = ASSIGNMENT.match(line)
         if match is None or match[1] in known or PASSED_ON.fullmatch(match[1]):
             continue

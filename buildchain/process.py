@@ -46,7 +46,6 @@ def run(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    stdin: str | None = None,
     on_line: Callable[[str], None] | None = None,
     solution: str = "",
     echo: bool = False,
@@ -55,7 +54,6 @@ def run(
 
     :param argv: program and arguments.
     :param env: variables added to :func:`environment`.
-    :param stdin: text for its standard input; closed when ``None``.
     :param on_line: called with every line as it comes.
     :param solution: remedy of the error, when the default (read the log) is too little.
     :param echo: pass its output on to the terminal.
@@ -70,7 +68,7 @@ def run(
             words,
             cwd=cwd,
             env=environment(env),
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -81,7 +79,9 @@ def run(
         if cwd is not None and not cwd.is_dir():
             raise
         raise ToolError(f"the program {words[0]} is not there") from error
-    output = _consume(child, stdin, on_line, events.echo if echo else events.transcript)
+    except PermissionError as error:
+        raise ToolError(f"{words[0]} is no program that can be run") from error
+    output = _consume(child, on_line, events.echo if echo else events.transcript)
     if child.returncode:
         raise failure(words, child.returncode, output, solution)
     return output
@@ -106,17 +106,13 @@ def detach(argv: Sequence[str], log: Path) -> None:
 
 def _consume(
     child: subprocess.Popen[str],
-    stdin: str | None,
     on_line: Callable[[str], None] | None,
     record: Callable[[str], None],
 ) -> str:
-    """Feed and drain a child; it never outlives an exception here."""
+    """Drain a child; it never outlives an exception here."""
     lines: list[str] = []
     assert child.stdout is not None
     try:
-        if child.stdin is not None:
-            child.stdin.write(stdin or "")
-            child.stdin.close()
         for line in child.stdout:
             lines.append(line)
             record(line.rstrip())
@@ -132,12 +128,19 @@ def _consume(
     return "".join(lines)
 
 
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have numbers only
+        return str(number)
+
+
 def failure(argv: Sequence[str], status: int, output: str, solution: str = "") -> Exception:
     """Return the error for a program that ended badly, in words."""
     tail = "\n".join(collections.deque(output.splitlines(), TAIL_LINES))
     if FULL_DISK.search(output):
         return SpaceError(f"{argv[0]} ran out of disk space", details=tail)
-    how = f"exit status {status}" if status > 0 else f"signal {signal.Signals(-status).name}"
+    how = f"exit status {status}" if status > 0 else f"signal {_signal_name(-status)}"
     return CommandError(
         f"{argv[0]} failed ({how}): {printable(argv)}", details=tail, solution=solution
     )

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from buildchain.errors import ContentError
+
 CHUNK = 1 << 20  # bytes
 
 
@@ -82,9 +84,14 @@ def write_whole(path: Path, content: str | bytes, mode: int = 0o644) -> None:
 
 
 def write(path: Path, build_root: Path, made: Made) -> Receipt:
-    """Hash what was made and write the receipt."""
+    """Hash what was made and write the receipt.
+
+    :raises ContentError: an output is no file of its own.
+    """
     outputs = []
     for file in files(made.paths):
+        if file.is_symlink():
+            raise ContentError(f"{file} is a symbolic link, which no output may be")
         status = file.stat()
         digest = made.digests.get(file) or sha256(file)
         relative = file.relative_to(build_root).as_posix()
@@ -104,20 +111,24 @@ def read(path: Path) -> Receipt:
     """Read a receipt.
 
     :raises FileNotFoundError: the step has not been run.
+    :raises ValueError: the file is no receipt.
     """
-    document = json.loads(path.read_text(encoding="utf-8"))
-    outputs = tuple(
-        Output(name, value["sha256"], value["size"], int(value["mode"], 8))
-        for name, value in document["outputs"].items()
-    )
-    return Receipt(outputs, document["facts"])
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        outputs = tuple(
+            Output(name, value["sha256"], value["size"], int(value["mode"], 8))
+            for name, value in document["outputs"].items()
+        )
+        return Receipt(outputs, document["facts"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no receipt") from error
 
 
 def is_complete(path: Path, build_root: Path) -> bool:
     """Tell whether everything the receipt names is still there with its size (no file is read)."""
     try:
         receipt = read(path)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError):
         return False
     for output in receipt.outputs:
         try:

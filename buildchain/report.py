@@ -13,6 +13,7 @@ with ``NO_COLOR``.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -58,7 +59,10 @@ def open_log(path: Path) -> logging.Handler:
             path.replace(path.with_name(f"{path.name}.1"))
         handler = logging.FileHandler(path, mode="w", encoding="utf-8")
     except OSError as error:
-        raise SpaceError(f"cannot write {path}: {error.strerror}") from error
+        reason = f"cannot write {path}: {error.strerror}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise SpaceError(reason) from error
+        raise BuildError(reason, solution="Make it writable or set BUILD_ROOT in .env.") from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(threadName)s %(message)s"))
     events.LOGGER.addHandler(handler)
     events.LOGGER.setLevel(logging.DEBUG)
@@ -169,7 +173,8 @@ class Status(logging.Handler):
             return
         if self.is_terminal:
             self.erase()
-            columns = os.get_terminal_size(self.stream.fileno()).columns
+            # A terminal that does not know its size says 0.
+            columns = os.get_terminal_size(self.stream.fileno()).columns or 80
             self.stream.write(self.describe(now)[: columns - 1])
             self.stream.flush()
             self.drawn = True

@@ -84,6 +84,12 @@ class Programs:
             path.unlink()
 
 
+@pytest.fixture(scope="session")
+def programs_class() -> type[Programs]:
+    """Return the class of ``fake_program``, for fixtures that live longer than a test."""
+    return Programs
+
+
 @pytest.fixture
 def fake_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     """Provide fakes of outside programs, first on PATH."""

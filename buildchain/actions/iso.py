@@ -79,6 +79,9 @@ def populate(layout: Layout, parts: Iterable[Part], signer: Signer, epoch: int) 
         checksums = fresh / CHECKSUMS
         write_whole(checksums, checksum_lines(placed))
         signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
+        for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
+            # Modes are part of the medium, the caller's umask is not.
+            folder.chmod(0o755)
     root = layout.iso_root
     return Made((root,), digests={root / name: digest for name, digest in placed.items()})
 

@@ -109,7 +109,7 @@ def merge(tars: Sequence[Path], folder: Path, *, epoch: int) -> Blob:
             mode="w|",
             format=tarfile.PAX_FORMAT,
         ) as output:
-            for name, (archive, member) in _with_hardlink_targets_first(entries):
+            for name, archive, member in _in_order(entries):
                 content = archive.extractfile(member) if member.isreg() else None
                 output.addfile(_normalised(member, name, epoch), content)
         return writer.finish()
@@ -132,6 +132,9 @@ def _overlay(archives: Iterable[tarfile.TarFile]) -> Entries:
                 _forget(entries, folder, keep_folder=True)
             elif base.startswith(WHITEOUT):
                 _forget(entries, posixpath.join(folder, base.removeprefix(WHITEOUT)))
+            elif not member.isdir():
+                # What takes the place of a folder takes the place of all that was in it.
+                _forget(entries, name, keep_folder=True)
             if not LEFTOVER.match(name) and name != ".":
                 entries[name] = (archive, member)
     return entries
@@ -142,13 +145,30 @@ def _forget(entries: Entries, path: str, *, keep_folder: bool = False) -> None:
         del entries[name]
 
 
-def _with_hardlink_targets_first(
-    entries: Entries,
-) -> Iterator[tuple[str, tuple[tarfile.TarFile, tarfile.TarInfo]]]:
-    """Sort by path; a link inside an archive must come after what it links to."""
-    ordered = sorted(entries.items())
-    yield from (item for item in ordered if not item[1][1].islnk())
-    yield from (item for item in ordered if item[1][1].islnk())
+def _in_order(entries: Entries) -> Iterator[tuple[str, tarfile.TarFile, tarfile.TarInfo]]:
+    """Sort by path; deletions come before what takes the place, links after what they link to."""
+
+    def rank(item: tuple[str, tuple[tarfile.TarFile, tarfile.TarInfo]]) -> tuple[int, str]:
+        name, (_, member) = item
+        if posixpath.basename(name).startswith(WHITEOUT):
+            return 0, name
+        return (2 if member.islnk() else 1), name
+
+    for name, (archive, member) in sorted(entries.items(), key=rank):
+        yield name, archive, _link_or_file(entries, archive, member)
+
+
+def _link_or_file(
+    entries: Entries, archive: tarfile.TarFile, member: tarfile.TarInfo
+) -> tarfile.TarInfo:
+    """Return a hard link as the file it stood for, when a later layer replaced what it links to."""
+    if not member.islnk():
+        return member
+    target = posixpath.normpath(member.linkname).lstrip("/")
+    original = next(m for m in archive if posixpath.normpath(m.name).lstrip("/") == target)
+    if entries.get(target) == (archive, original):
+        return member
+    return original
 
 
 def _normalised(member: tarfile.TarInfo, name: str, epoch: int) -> tarfile.TarInfo:

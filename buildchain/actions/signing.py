@@ -43,6 +43,7 @@ class Signer:
             self.home, self.fingerprint, file, part, epoch=epoch, kind=kind
         )
         self._run(argv)
+        part.chmod(0o644)
         part.replace(output)
         return output
 

@@ -181,7 +181,7 @@ def clean(layout: Layout, receipts: Iterable[Path], dryrun: bool) -> None:
     for path in receipts:
         try:
             outputs = receipt.read(path).outputs
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError):
             outputs = ()
         existing = [layout.build / output.path for output in outputs]
         for file in [*existing, path]:

@@ -1,0 +1,1 @@
+"""Unit tests: no network, no root, no Docker; the whole ring in seconds."""

@@ -1,0 +1,149 @@
+"""Fixtures of the unit tests: a layout in a temporary folder, a development key, an engine."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import shutil
+import tarfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from buildchain import events
+from buildchain.actions import signing
+from buildchain.layout import Layout
+from tests.unit import engine_api
+
+# No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
+hypothesis.settings.register_profile("unit", deadline=None, max_examples=40, database=None)
+hypothesis.settings.load_profile("unit")
+
+
+@pytest.fixture(autouse=True)
+def _clean_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Take away what the developer's shell has set and what would leave the machine."""
+    from buildchain import config
+
+    for option in config.OPTIONS:
+        monkeypatch.delenv(option.name, raising=False)
+    for name in ("NO_COLOR", "GNUPGHOME", "DOCKER_CONTEXT"):
+        monkeypatch.delenv(name, raising=False)
+    # Nothing listens there: a test that forgets the fake engine fails instead of using a real one.
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """Return the paths of a build in a temporary folder."""
+    layout = Layout(
+        root=tmp_path / "checkout",
+        build=tmp_path / "build",
+        cache=tmp_path / "cache",
+        project="demo",
+    )
+    for folder in (layout.root, layout.build, layout.cache):
+        folder.mkdir()
+    return layout
+
+
+@pytest.fixture
+def engine(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[engine_api.Engine]:
+    """Provide a fake Docker engine, where DOCKER_HOST points."""
+    # docker-py leaves the connection of a stream that is not read to its end to the collector.
+    request.node.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+    with engine_api.serving() as engine:
+        monkeypatch.setenv("DOCKER_HOST", engine.url)
+        yield engine
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+    assert engine.unknown == []
+
+
+@pytest.fixture(scope="session")
+def development_key(
+    tmp_path_factory: pytest.TempPathFactory, require: Callable[[str], str]
+) -> Path:
+    """Return a secret key made once for all tests, by the code that makes it in a build."""
+    require("gpg")
+    folder = tmp_path_factory.mktemp("key")
+    layout = Layout(folder, folder / "build", folder / "cache", "demo")
+    with signing.signer(layout, ""):
+        return layout.development_key
+
+
+@pytest.fixture
+def keyed(layout: Layout, development_key: Path) -> Layout:
+    """Return a layout whose cache has the development key."""
+    layout.development_key.parent.mkdir(parents=True)
+    shutil.copy2(development_key, layout.development_key)
+    return layout
+
+
+class Recorder(logging.Handler):
+    """Keeps the events of a build."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+        self.progress: list[events.Progress] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if hasattr(record, "note"):
+            self.notes.append(record.note)
+        if hasattr(record, "progress"):
+            self.progress.append(record.progress)
+
+
+@pytest.fixture
+def recorded() -> Iterator[Recorder]:
+    """Provide the events that are emitted during a test."""
+    recorder = Recorder()
+    events.LOGGER.addHandler(recorder)
+    events.LOGGER.setLevel(logging.DEBUG)
+    yield recorder
+    events.LOGGER.removeHandler(recorder)
+
+
+@pytest.fixture(autouse=True)
+def _no_handler_survives() -> Iterator[None]:
+    """Close the transcripts that a test opened."""
+    raises = logging.raiseExceptions
+    yield
+    logging.raiseExceptions = raises
+    for handler in list(events.LOGGER.handlers):
+        events.LOGGER.removeHandler(handler)
+        handler.close()
+
+
+@pytest.fixture
+def make_tar(tmp_path: Path) -> Callable[..., Path]:
+    """Provide a writer of tars: name to text, ``None`` for a folder, or a prepared TarInfo."""
+    import io
+
+    def make(name: str, entries: dict[str, object], *, mtime: int = 0) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+            for entry, content in entries.items():
+                member = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo(entry)
+                member.mtime = mtime
+                if content is None:
+                    member.type, member.mode = tarfile.DIRTYPE, 0o755
+                data = content.encode() if isinstance(content, str) else b""
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        return path
+
+    return make

@@ -1,0 +1,64 @@
+"""Scripts of faked programs that more than one module of tests needs."""
+
+from __future__ import annotations
+
+# Writes a small but real image of a tree, as xorrisofs would; DAMAGE leaves a file out.
+MKISOFS = """
+import io, pathlib, pycdlib
+if "--version" in argv:
+    print({version!r})
+    sys.exit(0)
+root, output = pathlib.Path(argv[-1]), argv[argv.index("-output") + 1]
+print("xorriso : UPDATE :  50.00% done")
+image = pycdlib.PyCdlib()
+image.new(interchange_level=4, rock_ridge="1.09", vol_ident=argv[argv.index("-V") + 1])
+places, number = {{root: ""}}, 0
+for path in sorted(root.rglob("*")):
+    number += 1
+    short = f"{{places[path.parent]}}/{{number}}"
+    if path.is_dir():
+        image.add_directory(short, rr_name=path.name)
+        places[path] = short
+    elif path.name != {damage!r}:
+        image.add_file(str(path), short, rr_name=path.name)
+image.write(output)
+image.close()
+"""
+
+
+def mkisofs(*, version: str = "xorriso 1.5.4", damage: str = "") -> str:
+    """Return the script of a mkisofs; ``damage`` is the name of a file that it forgets."""
+    return MKISOFS.format(version=version, damage=damage)
+
+
+# An export is what the fake engine (or a test) left in FOLDER under the image's reference.
+SKOPEO = """
+import pathlib, shutil
+if "--version" in argv:
+    print("skopeo version 9.9.9")
+    sys.exit(0)
+source = argv[-2].removeprefix("docker-daemon:").replace("/", "_")
+shutil.copytree(pathlib.Path({folder!r}) / source, argv[-1].removeprefix("dir:"))
+"""
+
+CREATEREPO = """
+import pathlib
+if "--version" in argv:
+    print("Version: 9.9.9")
+    sys.exit(0)
+folder = pathlib.Path(argv[-1])
+(folder / "repodata").mkdir()
+names = sorted(path.name for path in folder.glob("*.rpm"))
+(folder / "repodata" / "repomd.xml").write_text(" ".join(names))
+"""
+
+# Prints the names of what is in the folder: enough to see that the right files were there.
+FTPARCHIVE = """
+import pathlib
+if "--version" in argv:
+    print("apt 9.9.9")
+    sys.exit(0)
+for path in sorted(pathlib.Path(argv[-1]).rglob("*")):
+    if path.is_file():
+        print(path.as_posix())
+"""

@@ -1,0 +1,204 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from buildchain.actions import packages
+from buildchain.actions.packages import Builder
+from buildchain.errors import CommandError, ContentError, PinError
+from buildchain.model import Package, Source
+from buildchain.store.blobs import Store
+from tests.unit.test_tools_rpm import SPEC
+
+BUILDER = Builder("builder:1", "docker", 1700000000, Path("/build/root"))
+DIGEST = "ab" * 32
+DEMO = Package(
+    "demo", "1.0", "3", (Source("demo_1.0.2.tar.gz", DIGEST, "demo", "1"),),
+    ("demo", "demo-client"), ("demo", "demo-client"), ("demo",),
+)  # fmt: skip
+
+
+@pytest.fixture
+def prepared(layout):
+    """Return a layout with the sources of a package, its pinned file in the store."""
+    folder = layout.package_sources("demo")
+    for name, text in {
+        "demo.spec": SPEC,
+        "prepare.sh": "prepare",
+        "compile.sh": "compile",
+        "files/demo.service": "unit",
+        "patches/0001-fix.patch": "patch",
+        "debian/control": "control",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    blob = Store(layout.store).path(DIGEST)
+    blob.parent.mkdir(parents=True)
+    blob.write_text("tarball")
+    packages.make_folders(layout, DEMO)
+    return layout
+
+
+@pytest.fixture
+def sourced(prepared):
+    packages.read_meta(prepared, DEMO)
+    packages.get_sources(prepared, DEMO)
+    return prepared
+
+
+def mounts(container):
+    """Return where a container's folders are on the host, and which it may write."""
+    rows = [bind.rsplit(":", 2) for bind in container["HostConfig"]["Binds"]]
+    return {inside: Path(host) for host, inside, _ in rows}, {i for _, i, m in rows if m == "rw"}
+
+
+def test_folders(prepared):
+    assert {p.name for p in prepared.package("demo").iterdir()} == set(packages.FOLDERS)
+
+
+def test_meta_says_what_the_spec_says(prepared):
+    made = packages.read_meta(prepared, DEMO)
+    (meta,) = made.paths
+    assert meta == prepared.package("demo") / "demo.meta"
+    assert json.loads(meta.read_text()) == {
+        "name": "demo", "version": "1.0", "release": "3",
+        "sources": ["demo_1.0.2.tar.gz", "demo.service"], "patches": ["0001-fix.patch"],
+        "packages": ["demo", "demo-client"],
+    }  # fmt: skip
+
+
+def test_every_difference_between_spec_and_pins_is_named(prepared):
+    other = Package("demo", "1.1", "4", (Source("gone.tar", "00"),), (), ("demo-server",), ())
+    (prepared.package_sources("demo") / "files" / "demo.service").unlink()
+    with pytest.raises(PinError) as caught:
+        packages.read_meta(prepared, other)
+    for problem in (
+        "version is 1.0, pinned 1.1",
+        "release is 3, pinned 4",
+        "demo_1.0.2.tar.gz is neither pinned nor in",
+        "demo.service is neither pinned nor in",
+        "pinned gone.tar is no Source",
+        "no package demo-server",
+    ):
+        assert problem in caught.value.reason
+    assert "demo.spec" in caught.value.reason
+
+
+def test_sources(sourced):
+    folder = sourced.package("demo") / "SOURCES"
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {
+        "demo_1.0.2.tar.gz": "tarball", "demo.service": "unit", "0001-fix.patch": "patch",
+    }  # fmt: skip
+    assert [p.name for p in packages.local_sources(sourced, DEMO)] == [
+        "compile.sh", "demo.spec", "prepare.sh", "demo.service", "0001-fix.patch",
+    ]  # fmt: skip
+
+
+def compiler(*names):
+    def run(container):
+        places, _ = mounts(container)
+        for name in names:
+            (places["/work"] / "compiled").mkdir(exist_ok=True)
+            (places["/work"] / "compiled" / name).write_text(name)
+        return 0, b"compile.sh: done\n"
+
+    return run
+
+
+def test_compile(sourced, engine):
+    engine.add_image("builder:1")
+    engine.on_run = compiler("demo", "demo-client", "licenses")
+    made = packages.compile_binaries(sourced, DEMO, BUILDER)
+    compiled = sourced.package("demo") / "compiled"
+    assert made.paths == (compiled,)
+    assert {p.name for p in compiled.iterdir()} == {"demo", "demo-client", "licenses"}
+    (container,) = engine.created
+    _, writable = mounts(container)
+    assert writable == {"/work", "/gocache"}
+    assert "GOCACHE=/gocache" in container["Env"]
+    script = container["Cmd"][-1]
+    assert "prepare.sh /sources/demo_1.0.2.tar.gz tree /sources/0001-fix.patch" in script
+    assert [p.name for p in sourced.package("demo").iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_binary_that_was_not_compiled(sourced, engine):
+    engine.add_image("builder:1")
+    engine.on_run = compiler("demo")
+    with pytest.raises(ContentError, match=r"demo: compile\.sh did not leave demo-client"):
+        packages.compile_binaries(sourced, DEMO, BUILDER)
+    assert not (sourced.package("demo") / "compiled").exists()
+
+
+def test_a_compilation_that_fails(sourced, engine):
+    engine.add_image("builder:1")
+    engine.on_run = lambda _c: (1, b"undefined: x\n")
+    with pytest.raises(CommandError, match=r"metalk8s-[0-9a-f]{8}-demo-compile failed"):
+        packages.compile_binaries(sourced, DEMO, BUILDER)
+
+
+def packager(*names):
+    def run(container):
+        places, _ = mounts(container)
+        for name in names:
+            (places["/work"] / "out").mkdir(exist_ok=True)
+            (places["/work"] / "out" / name).write_text(name)
+            (places["/work"] / "out" / name).chmod(0o600)
+        return 0, b""
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("action", "built", "folder", "words"),
+    [
+        (packages.build_srpm, ["demo-1.0-3.src.rpm"], "SRPMS", ["rpmbuild", "-bs"]),
+        (
+            packages.build_rpms,
+            ["demo-1.0-3.x86_64.rpm", "demo-client-1.0-3.x86_64.rpm"],
+            "RPMS",
+            ["rpmbuild", "-bb", "metalk8s_prebuilt /compiled"],
+        ),
+        (packages.build_debs, ["demo_1.0-3_amd64.deb"], "DEBS", ["sh", "-c"]),
+    ],
+)
+def test_packages(sourced, engine, action, built, folder, words):
+    engine.add_image("builder:1")
+    engine.on_run = packager(*built, "notes.txt")
+    final = sourced.package("demo") / folder
+    (final / "stale.rpm").touch()
+    made = action(sourced, DEMO, BUILDER)
+    assert made.paths == (final,)
+    assert sorted(p.name for p in final.iterdir()) == built
+    assert {p.stat().st_mode & 0o777 for p in final.iterdir()} == {0o644}
+    (container,) = engine.created
+    assert set(words) <= set(container["Cmd"])
+    places, writable = mounts(container)
+    assert writable == {"/work"}
+    assert set(places) <= {"/work", "/sources", "/compiled", "/spec/demo.spec"}
+    assert [p.name for p in sourced.package("demo").iterdir() if p.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    ("action", "built", "missing"),
+    [
+        (packages.build_rpms, ["demo-1.0-3.x86_64.rpm"], "no rpm was made of demo-client"),
+        (packages.build_debs, [], "no deb was made of demo"),
+        (packages.build_debs, ["demo-client_1_amd64.deb"], "no deb was made of demo"),
+    ],
+)
+def test_a_package_that_was_not_made(sourced, engine, action, built, missing):
+    engine.add_image("builder:1")
+    engine.on_run = packager(*built)
+    with pytest.raises(ContentError, match=missing):
+        action(sourced, DEMO, BUILDER)
+
+
+def test_packages_of_a_receipt(layout):
+    from buildchain import receipt
+    from buildchain.receipt import Made
+
+    for name in ("RPMS/a.rpm", "RPMS/b.txt"):
+        receipt.write_whole(layout.build / name, "x")
+    path = layout.build / "r.json"
+    receipt.write(path, layout.build, Made((layout.build / "RPMS",)))
+    assert packages.packages_of(path, layout.build, ".rpm") == (layout.build / "RPMS/a.rpm",)

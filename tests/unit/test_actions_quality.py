@@ -1,0 +1,178 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from buildchain.actions import quality
+from buildchain.errors import BuildError, CommandError
+from buildchain.tools import python
+
+
+def test_has_installed(tmp_path):
+    lock, environment = tmp_path / "r.txt", tmp_path / "venv"
+    lock.write_text("a==1\n")
+    environment.mkdir()
+    assert not quality.has_installed(environment, lock)
+    (environment / "r.txt").write_text("a==2\n")
+    assert not quality.has_installed(environment, lock)
+    (environment / "r.txt").write_text("a==1\n")
+    assert quality.has_installed(environment, lock)
+
+
+def fake_interpreter(fake_program, environment: Path, **settings: object) -> None:
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin" / "python").symlink_to(fake_program("fake-python", **settings))
+
+
+def test_install_stamps(fake_program, tmp_path):
+    lock, environment = tmp_path / "r.txt", tmp_path / "venv"
+    lock.write_text("a==1\n")
+    fake_interpreter(fake_program, environment)
+    quality.install(environment, lock)
+    assert quality.has_installed(environment, lock)
+    assert fake_program.calls("fake-python") == [
+        ["-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--require-hashes",
+         "--requirement", str(lock)]
+    ]  # fmt: skip
+
+
+def test_failed_install_leaves_no_stamp(fake_program, tmp_path):
+    lock, environment = tmp_path / "r.txt", tmp_path / "venv"
+    lock.write_text("a==1\n")
+    fake_interpreter(fake_program, environment, output="no route to host\n", status=1)
+    with pytest.raises(BuildError, match=r"r\.txt cannot be installed") as caught:
+        quality.install(environment, lock)
+    assert "no route" in caught.value.details
+    assert not quality.has_installed(environment, lock)
+
+
+def test_files_are_tracked_or_new(tmp_path, require):
+    require("git")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    for name in ("b.sh", "a.sh", "c.py", "ignored.sh", "gone.sh"):
+        (tmp_path / name).touch()
+    (tmp_path / ".gitignore").write_text("ignored.sh\n")
+    subprocess.run(["git", "add", "b.sh", "gone.sh"], cwd=tmp_path, check=True)
+    (tmp_path / "gone.sh").unlink()
+    assert quality.files("git", tmp_path, "*.sh") == [tmp_path / "a.sh", tmp_path / "b.sh"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "expected"),
+    [
+        ("a.sh", "", True),
+        ("a", "#!/bin/sh\n", True),
+        ("a", "#!/bin/bash\n", True),
+        ("a", "#!/usr/bin/env bash\n", True),
+        ("a", "#!/usr/bin/python3\n", False),
+        ("a", "plain\n", False),
+        ("a", "", False),
+        ("a.fish", "#!/usr/bin/fish\n", False),
+    ],
+)
+def test_is_shell(tmp_path, name, first, expected):
+    (tmp_path / name).write_text(first)
+    assert quality.is_shell(tmp_path / name) is expected
+
+
+def test_run_on(fake_program, tmp_path):
+    fake_program("linter")
+    quality.run_on(["linter", "-x"], [tmp_path / "a", tmp_path / "b" / "c"], root=tmp_path)
+    quality.run_on(["linter"], [], root=tmp_path)
+    (call,) = fake_program.records("linter")
+    assert (call["argv"], call["cwd"]) == (["-x", "a", "b/c"], str(tmp_path))
+
+
+def test_findings_fail(fake_program, tmp_path):
+    fake_program("linter", output="a:1: bad\n", status=1)
+    with pytest.raises(CommandError) as caught:
+        quality.run_on(["linter"], [tmp_path / "a"], root=tmp_path)
+    assert caught.value.solution == quality.FOUND
+    assert "a:1: bad" in caught.value.details
+
+
+def test_go_that_is_not_formatted(fake_program, tmp_path):
+    fake_program("gofmt", output="a.go\nb.go\n")
+    with pytest.raises(BuildError, match=r"not formatted: a\.go, b\.go"):
+        quality.lint_go("gofmt", [tmp_path / "a.go"], root=tmp_path)
+
+
+def test_go_that_is(fake_program, tmp_path):
+    fake_program("gofmt")
+    quality.lint_go("gofmt", [], root=tmp_path)
+    assert fake_program.calls("gofmt") == []
+    quality.lint_go("gofmt", [tmp_path / "a.go"], root=tmp_path)
+    assert fake_program.calls("gofmt") == [["-l", "a.go"]]
+
+
+def test_operators(fake_program, tmp_path):
+    fake_program("sdk")
+    for name in ("b", "a"):
+        path = tmp_path / "images" / name / "deploy" / "operator.yaml"
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (tmp_path / "images" / "c").mkdir()
+    quality.generate_operators("sdk", tmp_path)
+    assert [(Path(r["cwd"]).name, r["argv"]) for r in fake_program.records("sdk")] == [
+        ("a", ["generate", "k8s"]),
+        ("a", ["generate", "crds"]),
+        ("b", ["generate", "k8s"]),
+        ("b", ["generate", "crds"]),
+    ]
+
+
+@pytest.fixture
+def python_of_a_build(fake_program, monkeypatch):
+    """Let the interpreter of the build be a fake, as it would be another environment's."""
+    path = fake_program("python", "if 'compile' in argv: open(argv[argv.index('--output-file')"
+                        " + 1], 'w').write('a==2 \\\\\\n    --hash=x\\nb==1\\n')")  # fmt: skip
+    monkeypatch.setattr(sys, "executable", str(path))
+    return fake_program
+
+
+def test_lock_tells_what_changed(python_of_a_build, tmp_path, recorded):
+    (tmp_path / "r.txt").write_text("a==1 \\\n    --hash=y\nb==1\n")
+    quality.lock(tmp_path, "r")
+    assert recorded.notes == ["- a==1", "+ a==2"]
+    assert quality.interpreter() == python_of_a_build.folder / "python"
+
+
+def test_lock_for_the_first_time(python_of_a_build, tmp_path, recorded):
+    quality.lock(tmp_path, "r")
+    assert recorded.notes == ["+ a==2", "+ b==1"]
+
+
+def test_python_checks(python_of_a_build, tmp_path):
+    (tmp_path / "static-container-registry").mkdir()
+    quality.lint_python(tmp_path)
+    quality.format_python(tmp_path)
+    words = [argv[1:3] for argv in python_of_a_build.calls("python")]
+    assert words == [["ruff", "check"], ["ruff", "format"], ["mypy"], ["mypy"],
+                     ["ruff", "check"], ["ruff", "format"]]  # fmt: skip
+
+
+def test_tests_get_their_environment(python_of_a_build, tmp_path, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    quality.run_tests(tmp_path, ["tests/unit"], "--cov", env={"A": "1"})
+    (call,) = python_of_a_build.records("python")
+    assert call["argv"] == ["-m", "pytest", "-q", "--color=no", "--cov", "tests/unit"]
+    assert (call["env"]["CI"], call["env"]["A"]) == ("true", "1")
+
+
+def test_environment_arguments():
+    assert python.argv_for_environment(Path("/p"), Path("/usr/bin/python3"), Path("/f")) == [
+        Path("/p"), "-m", "virtualenv", "--quiet", "--clear", "--copies", "--no-download",
+        "--python", Path("/usr/bin/python3"), Path("/f"),
+    ]  # fmt: skip
+
+
+def test_make_environment(fake_program, monkeypatch, tmp_path):
+    target = tmp_path / "salt"
+    lock = tmp_path / "r.txt"
+    lock.write_text("salt==1\n")
+    fake_interpreter(fake_program, target)
+    monkeypatch.setattr(sys, "executable", str(fake_program.folder / "fake-python"))
+    quality.make_environment(target, lock)
+    assert [argv[1] for argv in fake_program.calls("fake-python")] == ["virtualenv", "pip"]
+    assert quality.has_installed(target, lock)

@@ -1,0 +1,72 @@
+import gzip
+
+import pytest
+
+from buildchain.actions import repositories, signing
+from buildchain.actions.repositories import replaced
+from tests.unit import fakes
+
+EPOCH = 1700000000
+
+
+def test_replaced_takes_the_place(tmp_path):
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "stale").touch()
+    with replaced(folder) as fresh:
+        (fresh / "new").touch()
+        assert (folder / "stale").exists(), "the old one is there until the new one is whole"
+    assert [p.name for p in folder.iterdir()] == ["new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_replaced_keeps_the_old_one_on_failure(tmp_path):
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "old").touch()
+    with pytest.raises(FileNotFoundError), replaced(folder) as fresh:
+        (fresh / "new" / "deep").touch()
+    assert [p.name for p in folder.iterdir()] == ["old"]
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_replaced_forgets_what_a_killed_run_left(tmp_path):
+    (tmp_path / ".x.new" / "deep").mkdir(parents=True)
+    with replaced(tmp_path / "x") as fresh:
+        assert list(fresh.iterdir()) == []
+
+
+def test_deb_repository(keyed, fake_program, tmp_path):
+    fake_program("apt-ftparchive", fakes.FTPARCHIVE)
+    for name in ("b_1.deb", "a_1.deb"):
+        (tmp_path / name).write_text(name)
+    folder = tmp_path / "repository"
+    with signing.signer(keyed, "") as signer:
+        result = repositories.make_deb_repository(
+            folder, [tmp_path / "b_1.deb", tmp_path / "a_1.deb"], signer,
+            suite="bookworm", architecture="amd64", epoch=EPOCH,
+        )  # fmt: skip
+    assert result == folder
+    suite = folder / "dists" / "bookworm"
+    index = (suite / "main" / "binary-amd64" / "Packages").read_text()
+    assert index == "pool/main/a_1.deb\npool/main/b_1.deb\n"
+    packed = (suite / "main" / "binary-amd64" / "Packages.gz").read_bytes()
+    assert gzip.decompress(packed).decode() == index
+    assert packed[4:8] == b"\0\0\0\0"
+    assert "dists/bookworm/main/binary-amd64/Packages.gz" in (suite / "Release").read_text()
+    assert "BEGIN PGP SIGNED MESSAGE" in (suite / "InRelease").read_text()
+    assert "BEGIN PGP SIGNATURE" in (suite / "Release.gpg").read_text()
+    assert (folder / "pool" / "main" / "a_1.deb").samefile(tmp_path / "a_1.deb")
+
+
+def test_rpm_repository_leaves_the_originals_alone(keyed, fake_program, tmp_path):
+    fake_program("createrepo_c", fakes.CREATEREPO)
+    fake_program("rpmsign", "for p in argv:\n    if p.endswith('.rpm'): open(p, 'a').write('+')")
+    (tmp_path / "a.rpm").write_text("a")
+    folder = tmp_path / "repository"
+    with signing.signer(keyed, "") as signer:
+        repositories.make_rpm_repository(folder, [tmp_path / "a.rpm"], signer, epoch=EPOCH)
+    assert (tmp_path / "a.rpm").read_text() == "a"
+    assert (folder / "a.rpm").read_text() == "a+"
+    assert (folder / "repodata" / "repomd.xml").read_text() == "a.rpm"
+    assert "SIGNATURE" in (folder / "repodata" / "repomd.xml.asc").read_text()

@@ -1,0 +1,187 @@
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from buildchain import config
+from buildchain.actions import host
+from buildchain.errors import ConfigError
+from buildchain.model import Image, Tool
+from buildchain.tools import git, iso, skopeo
+
+HEX = "0123456789abcdef" * 4
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return the least that is a checkout for the settings."""
+    for profile in ("default", "upstream"):
+        folder = tmp_path / "checkout" / "buildchain" / "pins" / profile
+        folder.mkdir(parents=True)
+        (folder / "profile.toml").touch()
+    return tmp_path / "checkout"
+
+
+def test_defaults(checkout, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = config.load(checkout, {})
+    assert settings.project_name == "MetalK8s"
+    assert settings.build_root == checkout / "_build"
+    assert settings.cache_root == tmp_path / ".cache" / "metalk8s"
+    assert settings.profile == "default"
+    assert settings.base_image == ""
+    assert settings.source_date_epoch is None
+    assert settings.vagrant_snapshot_name == "bootstrap.autosnapshot"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "field", "expected"),
+    [
+        ("PROJECT_NAME", "Acme-2", "project_name", "Acme-2"),
+        ("BUILD_ROOT", "/elsewhere/b", "build_root", Path("/elsewhere/b")),
+        ("CACHE_ROOT", "/elsewhere/c", "cache_root", Path("/elsewhere/c")),
+        ("PROFILE", "upstream", "profile", "upstream"),
+        ("BASE_IMAGE", f"reg:5000/a/b@sha256:{HEX}", "base_image", f"reg:5000/a/b@sha256:{HEX}"),
+        ("SIGNING_KEY", "ab" * 20, "signing_key", "AB" * 20),
+        ("SOURCE_DATE_EPOCH", "0", "source_date_epoch", 0),
+        ("SOURCE_DATE_EPOCH", "1700000000", "source_date_epoch", 1700000000),
+        ("VAGRANT_PROVIDER", "libvirt", "vagrant_provider", "libvirt"),
+        ("VAGRANT_UP_ARGS", "--provision 'a b'", "vagrant_up_args", ("--provision", "a b")),
+        ("VAGRANT_SNAPSHOT_NAME", "mine.1", "vagrant_snapshot_name", "mine.1"),
+    ],
+)
+def test_values(checkout, variable, value, field, expected):
+    assert getattr(config.load(checkout, {variable: value}), field) == expected
+
+
+def test_relative_folders_are_below_the_checkout(checkout):
+    settings = config.load(checkout, {"BUILD_ROOT": "out/b", "CACHE_ROOT": "out/c"})
+    assert settings.build_root == checkout / "out" / "b"
+    assert settings.cache_root == checkout / "out" / "c"
+
+
+def test_an_empty_variable_means_the_default(checkout):
+    assert config.load(checkout, {"PROJECT_NAME": ""}).project_name == "MetalK8s"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PROJECT_NAME", "-leads"),
+        ("PROJECT_NAME", "seventeen-letters"),
+        ("PROJECT_NAME", "a/b"),
+        ("PROJECT_NAME", "a b"),
+        ("BUILD_ROOT", " "),
+        ("CACHE_ROOT", "\t"),
+        ("PROFILE", "defualt"),
+        ("PROFILE", "../default"),
+        ("BASE_IMAGE", "debian:12"),
+        ("BASE_IMAGE", "debian@sha256:1234"),
+        ("SIGNING_KEY", "12345678"),
+        ("SOURCE_DATE_EPOCH", "yesterday"),
+        ("SOURCE_DATE_EPOCH", "-1"),
+        ("VAGRANT_PROVIDER", "hyperv"),
+        ("VAGRANT_UP_ARGS", "--name 'open quote"),
+        ("VAGRANT_SNAPSHOT_NAME", "a/b"),
+    ],
+)
+def test_a_bad_value_is_named_with_what_is_expected(checkout, variable, value):
+    with pytest.raises(ConfigError, match=re.escape(f"{variable}={value}: expected ")) as caught:
+        config.load(checkout, {variable: value})
+    assert ";" not in caught.value.reason, "one problem"
+
+
+def test_all_problems_are_named_at_once(checkout):
+    (checkout / ".env").write_text("export PROJET_NAME=x\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        config.load(checkout, {"VAGRANT_PROVIDER": "x", "SIGNING_KEY": "y", "PROFILE": "z"})
+    reason = caught.value.reason
+    for word in ("PROJET_NAME", "VAGRANT_PROVIDER=x", "SIGNING_KEY=y", "PROFILE=z"):
+        assert word in reason
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "export PROJET_NAME=x",
+            ".env line 2: PROJET_NAME is not an option (did you mean PROJECT_NAME?)",
+        ),
+        (
+            "SKOPEO_BINARY=x",
+            ".env line 2: SKOPEO_BINARY is not an option (did you mean SKOPEO_BIN?)",
+        ),
+        ("  export QQQQ=x", ".env line 2: QQQQ is not an option"),
+    ],
+)
+def test_unknown_name_in_env_file(checkout, line, problem):
+    (checkout / ".env").write_text(f"# a comment=1\n{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        config.load(checkout, {})
+    assert caught.value.reason == problem
+
+
+def test_names_that_are_passed_on_are_known(checkout):
+    lines = ["export PROJECT_NAME=x", "DOCKER_HOST=x", "https_proxy=x", "NO_PROXY=x", "PIP_X=y"]
+    lines += ["#export NOTHING=1", "if true; then echo; fi"]
+    (checkout / ".env").write_text("\n".join(lines), encoding="utf-8")
+    config.load(checkout, {})
+
+
+# Option to a function that gives the argument list in which it must come first.
+TOOL = Tool("name", "package", "reason", ("build",), version=("--version",))
+USES = {
+    "DOCKER_BIN": lambda settings: [host.command_of(_tool("docker"), settings)],
+    "GIT_BIN": lambda settings: git.argv_for_describe(settings.binary("git"), Path("/r")),
+    "GOFMT_BIN": lambda settings: [host.command_of(_tool("gofmt"), settings)],
+    "HARDLINK_BIN": lambda settings: [settings.binary("hardlink")],
+    "MKISOFS_BIN": lambda settings: iso.argv_for_iso(
+        settings.binary("mkisofs"), Path("/r"), Path("/o"),
+        volume_id="V", epoch=0, reproducible=True),
+    "OPERATOR_SDK_BIN": lambda settings: [host.command_of(_tool("operator-sdk"), settings)],
+    "SKOPEO_BIN": lambda settings: skopeo.argv_for_export(
+        settings.binary("skopeo"), "a:1", Path("/o")),
+    "VAGRANT_BIN": lambda settings: [host.command_of(_tool("vagrant"), settings)],
+}  # fmt: skip
+
+
+def _tool(option: str) -> Tool:
+    return dataclasses.replace(TOOL, option=option)
+
+
+def test_every_program_option_has_a_use():
+    assert {o.name for o in config.OPTIONS if o.name.endswith("_BIN")} == set(USES)
+
+
+@pytest.mark.parametrize("option", sorted(USES))
+def test_program_options_reach_the_command_line(checkout, option):
+    settings = config.load(checkout, {option: "/opt/mine"})
+    assert USES[option](settings)[0] == "/opt/mine"
+
+
+def test_every_tool_option_of_the_pins_exists(root):
+    from buildchain import catalog
+
+    settings = config.load(root, {})
+    for tool in catalog.tools(root):
+        if tool.option:
+            assert settings.binary(tool.option)
+
+
+def test_example_lists_every_option(root):
+    """``.env.example``: a help line above each ``export NAME=default``, commented or not."""
+    text = (root / ".env.example").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^#? ?export ([A-Z_]+)=(.*)$", text, re.MULTILINE))
+    assert list(found) == [option.name for option in config.OPTIONS]
+    for option in config.OPTIONS:
+        assert found[option.name].strip("'\"") == option.default, option.name
+        assert option.help in re.sub(r"\n# ", " ", text), f"the help of {option.name}"
+
+
+def test_records_of_the_pins_are_frozen(checkout):
+    settings = config.load(checkout, {})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.profile = "other"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Image("a", "1", "A", "MIT").name = "b"

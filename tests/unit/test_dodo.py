@@ -1,0 +1,433 @@
+"""The product's own graph, from nothing to a signed ISO, with every outside program faked.
+
+What is real: doit, the graph, the actions, gpg, the registry's generator, the ISO's reader.
+"""
+
+import copy
+import gc
+import hashlib
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from buildchain import catalog, config
+from buildchain.actions import host
+from buildchain.store.blobs import Store
+from buildchain.tasks import context
+from buildchain.tasks import host as host_tasks
+from tests.unit import engine_api, fakes
+from tests.unit.running import run_doit
+from tests.unit.test_actions_base import MMDEBSTRAP
+from tests.unit.test_actions_debian import Archive
+from tests.unit.test_actions_host import DAEMON
+from tests.unit.test_actions_images import export, tar_of
+from tests.unit.test_actions_packages import mounts
+
+TELL = "if '--version' in argv:\n    print('version 99.9.9')\n    sys.exit(0)\n"
+
+
+# Containers and images of one build root carry a hash of it.
+OF_BUILD = re.compile(r"^metalk8s-[0-9a-f]{8}-")
+SUDO = "argv = [word for word in argv if word != '-n']\nos.execvp(argv[0], argv)"
+
+
+class Machine:
+    """A machine with a build's programs, an engine and an archive, all of them pretended.
+
+    What it made can be saved once and put back before each test.
+    """
+
+    def __init__(self, root, folder, programs, engine, monkeypatch):
+        self.root, self.engine, self.programs = root, engine, programs
+        self.monkeypatch, self.saved = monkeypatch, folder / "saved"
+        self.exports, self.cache = folder / "exports", folder / "cache"
+        self.archive = folder / "archive"
+        self.pins = catalog.load(root, "default")
+        self.build = self.home = folder / "build"
+        self._programs()
+        self._sources()
+        engine.on_build, engine.on_run = self._build, self._run
+
+    def plug_in(self, monkeypatch):
+        """Let the process see this machine for the length of a test."""
+        self.monkeypatch, self.build = monkeypatch, self.home
+        path = f"{self.programs.folder}{os.pathsep}{os.environ['PATH']}"
+        for name, value in {
+            "PATH": path,
+            "DOCKER_HOST": self.engine.url,
+            "CACHE_ROOT": str(self.cache),
+            "SOURCE_DATE_EPOCH": "1700000000",
+        }.items():
+            monkeypatch.setenv(name, value)
+
+    def save(self):
+        """Keep what was built."""
+        for name in ("build", "cache"):
+            shutil.copytree(self.home.with_name(name), self.saved / name, symlinks=True)
+        self.images = copy.deepcopy(self.engine.images)
+
+    def restore(self):
+        """Go back to what was saved."""
+        for name in ("build", "cache"):
+            shutil.rmtree(self.home.with_name(name), ignore_errors=True)
+            shutil.copytree(self.saved / name, self.home.with_name(name), symlinks=True)
+        self.engine.images = copy.deepcopy(self.images)
+        self.engine.builds.clear()
+        self.programs.forget()
+
+    def forget_build(self):
+        """Be a machine that has built nothing, though its downloads are there."""
+        shutil.rmtree(self.build)
+        self.engine.images.clear()
+
+    def _programs(self):
+        for tool in catalog.tools(self.root):
+            if "build" in tool.purposes and tool.name not in ("gpg", "gpgv"):
+                self.programs(tool.name, TELL)
+        self.programs("git", TELL + "print('1.0-0-gabc')")
+        self.programs("xorrisofs", fakes.mkisofs(), site=True)
+        self.programs("skopeo", fakes.SKOPEO.format(folder=str(self.exports)))
+        self.programs("createrepo_c", fakes.CREATEREPO)
+        self.programs("apt-ftparchive", fakes.FTPARCHIVE)
+        self.programs("mmdebstrap", TELL + MMDEBSTRAP)
+        versions = {i.version_of: f"{i.version}-1" for i in self.pins.images if i.version_of}
+        Archive(self.programs, self.archive).set("versions", json.dumps(versions))
+
+    def _sources(self):
+        """Put stand-ins of pinned sources where the store would have verified ones."""
+        for package in self.pins.packages:
+            for source in package.sources:
+                path = Store(self.cache / "store").path(source.sha256)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(source.file)
+
+    def _build(self, reference, files, arguments):
+        if OF_BUILD.match(reference):
+            layers = [tar_of({name: text.decode("latin-1") for name, text in files.items()})]
+            if "BASE_IMAGE" in arguments:
+                layers.insert(0, self.engine.imported[arguments["BASE_IMAGE"]])
+            folder = self.exports / reference.replace("/", "_")
+            shutil.rmtree(folder, ignore_errors=True)
+            export(folder, layers, {"Entrypoint": ["/x"]})
+        return [{"stream": "built\n"}]
+
+    def _run(self, container):
+        work = mounts(container)[0]["/work"]
+        name = container["Labels"]["metalk8s.build"]
+        name = OF_BUILD.sub("", name)
+        package = self.pins.package(name.rpartition("-")[0])
+        stem = f"{package.version}-{package.release}"
+        folder, names = {
+            "compile": ("compiled", package.binaries),
+            "srpms": ("out", [f"{package.name}-{stem}.src.rpm"]),
+            "rpms": ("out", [f"{n}-{stem}.x86_64.rpm" for n in package.rpms]),
+            "debs": ("out", [f"{n}_{stem}_amd64.deb" for n in package.debs]),
+        }[name.rpartition("-")[2]]
+        (work / folder).mkdir(exist_ok=True)
+        for each in names:
+            (work / folder / each).write_text(each)
+        return 0, b"done\n"
+
+    def run(self, *argv):
+        """Run doit on the real dodo.py with fresh settings."""
+        self.monkeypatch.setenv("BUILD_ROOT", str(self.build))
+        self.monkeypatch.setattr(sys, "argv", ["doit", *argv])
+        self.monkeypatch.delitem(sys.modules, "dodo", raising=False)
+        context.current.cache_clear()
+        try:
+            dodo = importlib.import_module("dodo")
+            return run_doit(self.root, vars(dodo), *argv)
+        finally:
+            context.current.cache_clear()
+
+    def sums(self):
+        return (self.build / "root" / "SHA256SUM").read_text()
+
+
+@pytest.fixture(scope="module")
+def workshop(root, tmp_path_factory, programs_class, development_key):
+    """Build an ISO once for all tests."""
+    folder = tmp_path_factory.mktemp("machine")
+    with engine_api.serving() as engine, pytest.MonkeyPatch.context() as monkeypatch:
+        machine = Machine(root, folder, programs_class(folder / "bin"), engine, monkeypatch)
+        (machine.cache / "keys").mkdir()
+        shutil.copy2(development_key, machine.cache / "keys")
+        for option in config.OPTIONS:
+            monkeypatch.delenv(option.name, raising=False)
+        machine.plug_in(monkeypatch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            result = machine.run("iso")
+            gc.collect()
+        assert result.status == 0, result.out + result.err
+        machine.save()
+        yield machine
+        assert engine.unknown == []
+
+
+@pytest.fixture
+def made(workshop, monkeypatch, request):
+    """Return a machine that has just built an ISO."""
+    request.node.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+    workshop.restore()
+    workshop.plug_in(monkeypatch)
+    return workshop
+
+
+@pytest.fixture
+def bare(made):
+    """Return a machine that has built nothing yet."""
+    made.forget_build()
+    return made
+
+
+def test_iso_from_nothing(made, require):
+    build = made.build
+    assert (build / "metalk8s.iso").is_file()
+    digest = hashlib.sha256((build / "metalk8s.iso").read_bytes()).hexdigest()
+    assert (build / "SHA256SUM").read_text() == f"{digest}  metalk8s.iso\n"
+    subprocess.run(
+        [require("gpgv"), "--keyring", build / "keys" / "metalk8s.gpg",
+         build / "SHA256SUM.sig", build / "SHA256SUM"], check=True, capture_output=True,
+    )  # fmt: skip
+    names = {line[66:] for line in made.sums().splitlines()}
+    assert {"product.txt", "registry-config.inc", "salt/metalk8s/versions.json"} <= names
+    for image in made.pins.images:
+        assert f"images/{image.name}/{image.version}/manifest.json" in names
+    assert any(n.startswith("packages/redhat/metalk8s/") and n.endswith(".rpm") for n in names)
+    assert any(n.startswith("packages/debian/metalk8s/pool/") for n in names)
+    assert not any("/." in f"/{name}" for name in names), "nothing unfinished"
+    left = [p.name for p in build.iterdir() if p.name.startswith(".") and p.name != ".doit.json"]
+    assert left == []
+
+
+def test_second_run_executes_nothing(made):
+    calls = list(made.engine.calls)
+    made.programs.forget()
+    result = made.run("iso")
+    assert result.status == 0
+    assert result.executed == []
+    assert made.engine.calls == calls
+    assert {
+        p.name for p in made.programs.folder.glob(".*.calls")
+    } <= {".git.calls"}, "nothing is started but git"  # fmt: skip
+
+
+def test_in_parallel_elsewhere_it_is_the_same(made, tmp_path):
+    first = made.sums()
+    made.build = tmp_path / "other"
+    assert made.run("-n", "4", "iso").status == 0
+    assert made.sums() == first
+
+
+def test_a_deleted_iso_is_written_again_and_nothing_else(made):
+    (made.build / "metalk8s.iso").unlink()
+    result = made.run("iso")
+    assert result.status == 0
+    assert result.executed[0] == "metalk8s.iso"
+    assert len(result.executed) <= 2, "its checksum may follow"
+
+
+def test_info_reads_as_sentences(made):
+    (made.build / "metalk8s.iso").unlink()
+    made.monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000001")
+    out = made.run("info", "_iso_build").out
+    assert str(made.build / "metalk8s.iso") in out
+    assert "fingerprint is as in the last successful run" in out
+    assert "outputs are complete" in out
+    assert "0x" not in out, "no address of a function"
+
+
+def test_a_changed_name_reaches_images_and_medium(made):
+    made.monkeypatch.setenv("PROJECT_NAME", "Acme")
+    result = made.run("iso")
+    assert result.status == 0, result.out
+    assert (made.build / "acme.iso").is_file()
+    assert "product.txt" in result.executed
+    compiled = [line for line in result.out.splitlines() if line.startswith("..  COMPILE")]
+    assert compiled == [], "what is compiled does not depend on it"
+
+
+def test_images_that_the_engine_lost_are_made_again_when_needed(made):
+    made.engine.images.clear()
+    assert made.run("iso").executed == []
+    shutil.rmtree(made.build / "images" / "etcd")
+    result = made.run("iso")
+    assert result.status == 0, result.out
+    image = next(image for image in made.pins.images if image.name == "etcd")
+    assert f"etcd:{image.version}" in result.executed
+    assert len([name for name in result.executed if ":" in name]) == 1, "one image"
+
+
+def test_stale_files_do_not_reach_the_medium(made):
+    before = made.sums()
+    (made.build / "images" / "stale").write_text("x")
+    (made.build / "salt_tree" / "stale").write_text("x")
+    (made.build / "root" / "product.txt").unlink()
+    assert made.run("iso").status == 0
+    assert made.sums() == before
+
+
+def test_replaced_development_key_signs_everything_again(made):
+    key = made.cache / "keys" / "development.key"
+    key.unlink()
+    result = made.run("iso")
+    assert result.status == 0, result.out
+    assert "key" in result.executed
+    assert {"metalk8s"} & set(result.executed), "repositories are signed with it"
+
+
+def test_clean_of_images(made):
+    assert made.run("clean", "-n", "images").out.count("removing") > 20
+    assert (made.build / "images").exists()
+    assert made.run("clean", "images").status == 0
+    assert not (made.build / "images").exists()
+    result = made.run("iso")
+    assert result.status == 0, result.out
+    assert not any("COMPILE" in line for line in result.out.splitlines() if line[:2] == "..")
+
+
+def test_clean_of_everything(made):
+    assert made.run("clean", "--clean-all").status == 0
+    left = [p for p in made.build.rglob("*") if p.is_file()]
+    names = {p.name for p in left}
+    assert not names & {"metalk8s.iso", "product.txt", "manifest.json", "SHA256SUM"}
+    assert not (made.build / "receipts").exists()
+    assert (made.cache / "keys" / "development.key").exists(), "the cache outlives it"
+
+
+def test_missing_tool_is_told_before_anything_is_built(bare):
+    bare.monkeypatch.setenv("MKISOFS_BIN", "no-such-mkisofs")
+    result = bare.run("iso")
+    assert result.status == 1
+    assert "ToolError: no-such-mkisofs (MKISOFS_BIN) is missing" in result.out
+    assert "./doit.sh setup" in result.out
+    assert bare.engine.builds == []
+    assert not bare.build.joinpath("base").exists()
+
+
+def test_engine_that_does_not_run(bare):
+    bare.monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    result = bare.run("_builder_image")
+    assert result.status == 1
+    assert "EngineError: no Docker engine answers at tcp://127.0.0.1:1" in result.out
+    assert "Traceback" not in result.out
+    bare.monkeypatch.setenv("DOCKER_HOST", bare.engine.url)
+    result = bare.run("_builder_image")
+    assert (result.status, result.executed) == (0, ["builder"])
+
+
+def test_no_network(bare):
+    (bare.archive / "update").write_text("1")
+    result = bare.run("_apt_update")
+    assert result.status == 1
+    assert "FetchError: the Debian archive cannot be reached" in result.out
+    assert bare.run("_apt_update").status == 0
+
+
+def test_a_base_by_digest(bare):
+    reference = "registry.example/debian@sha256:" + "ab" * 32
+    bare.engine.registry.add(reference)
+    bare.engine.files["/var/lib/dpkg/status"] = b"Package: bash\n"
+    bare.monkeypatch.setenv("BASE_IMAGE", reference)
+    result = bare.run("_builder_image")
+    assert result.status == 0, result.out
+    assert bare.programs.calls("mmdebstrap") == []
+    assert bare.engine.builds[-1][2] == {"BASE_IMAGE": reference}
+
+
+def test_setup_finds_everything(made):
+    made.programs("dpkg-query")
+    result = made.run("setup:packages", "setup:engine")
+    assert result.status == 0, result.out
+    assert result.executed == []
+    names = [line.split()[0] for line in made.run("list", "--all").out.splitlines()]
+    assert {"setup", "setup:packages", "setup:engine"} <= set(names)
+
+
+def test_setup_installs_what_is_missing(made, fake_program):
+    """The package manager of this machine makes the program appear."""
+    made.monkeypatch.setenv("SKOPEO_BIN", "skopeo-2")
+    skopeo = made.programs.folder / "skopeo"
+    script = f"import shutil\nif 'install' in argv: shutil.copy({str(skopeo)!r}, {{!r}})"
+    fake_program("dpkg-query")
+    fake_program("apt-get", script.format(str(fake_program.folder / "skopeo-2")))
+    fake_program("sudo", SUDO)
+    made.monkeypatch.setenv("PATH", f"{fake_program.folder}{os.pathsep}{os.environ['PATH']}")
+    result = made.run("setup:packages")
+    assert result.status == 0, result.out
+    assert "installing skopeo" in result.out
+    assert made.run("setup:packages").executed == []
+
+
+@DAEMON
+def test_setup_with_an_engine_that_has_to_be_started(made, fake_program, tmp_path):
+    made.programs("dpkg-query")
+    for name in ("dockerd", "systemctl"):
+        fake_program(name, f"open({str(tmp_path / 'started')!r}, 'w')")
+    fake_program("sudo", SUDO)
+    made.monkeypatch.setenv("PATH", f"{fake_program.folder}{os.pathsep}{os.environ['PATH']}")
+    made.monkeypatch.setattr(host, "ENGINE_LOG", tmp_path / "dockerd.log")
+
+    def ping(_match):
+        started = (tmp_path / "started").exists()
+        return (200, b"OK") if started else (500, {"message": "not yet"})
+
+    made.engine.refuse["GET /_ping"] = ping
+    try:
+        result = made.run("setup:engine")
+    finally:
+        made.engine.refuse.clear()
+    assert result.status == 0, result.out
+    assert result.executed == ["engine"]
+    assert "starting the Docker engine" in result.out
+
+
+def test_setup_for_what_else_is_on_the_command_line(made):
+    made.monkeypatch.setattr(sys, "argv", ["doit", "setup", "vagrant_up", "test:unit"])
+    context.current.cache_clear()
+    try:
+        tasks = {task["name"]: task for task in host_tasks.task_setup()}
+        first = next(task for task in host_tasks.task_check_for() if task["name"])
+    finally:
+        context.current.cache_clear()
+    assert tasks["packages"]["title"](None) == "SET UP         tools to build and test and vagrant"
+    assert "shellcheck" in tasks["packages"]["doc"]
+    assert first["task_dep"] == ["setup"], "nothing is missed before it was installed"
+
+
+@pytest.fixture
+def checking(made, fake_program):
+    """Return a machine whose interpreter and linters are fakes."""
+    python = fake_program("python", TELL)
+    for name in ("salt-lint", "shellcheck", "gofmt", "operator-sdk"):
+        fake_program(name, TELL)
+    fake_program("git", TELL + "print('doit.sh')")
+    made.monkeypatch.setenv("PATH", f"{fake_program.folder}{os.pathsep}{os.environ['PATH']}")
+    made.monkeypatch.setattr(sys, "executable", str(python))
+    lock = made.root / "requirements-dev.txt"
+    shutil.copy(lock, python.parent.parent / lock.name)
+    return made
+
+
+def test_lint_and_format_run_their_tools(checking, fake_program):
+    result = checking.run("lint", "format", "codegen")
+    assert result.status == 0, result.out
+    assert ["doit.sh"] in fake_program.calls("shellcheck")
+    modules = {argv[1] for argv in fake_program.calls("python")}
+    assert {"ruff", "mypy", "yamllint"} <= modules
+
+
+def test_unit_tests_are_measured(checking, fake_program):
+    result = checking.run("test:unit")
+    assert result.status == 0, result.out
+    (argv,) = [argv for argv in fake_program.calls("python") if "pytest" in argv]
+    assert argv[-1] == "tests/unit"
+    assert "--cov-fail-under=85" in argv

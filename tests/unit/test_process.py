@@ -1,0 +1,144 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from buildchain import process
+from buildchain.errors import CommandError, SpaceError, ToolError
+
+
+def test_output_of_both_streams_is_returned(recorded):
+    assert process.run(["sh", "-c", "echo out; echo err >&2"]) == "out\nerr\n"
+    assert recorded.lines[0] == "$ sh -c 'echo out; echo err >&2'"
+    assert set(recorded.lines[1:]) == {"out", "err"}
+
+
+def test_lines_arrive_one_by_one():
+    lines = []
+    process.run(["printf", "a\\nb \\n"], on_line=lines.append)
+    assert lines == ["a", "b"]
+
+
+def test_bytes_that_are_no_utf8_are_replaced():
+    assert process.run(["printf", "\\377x"]) == "�x"
+
+
+def test_standard_input_is_closed():
+    assert process.run(["cat"]) == ""
+
+
+def test_what_is_no_program(tmp_path):
+    with pytest.raises(ToolError, match="is no program that can be run"):
+        process.run([str(tmp_path)])
+
+
+def test_a_failing_callback_kills_the_child(tmp_path):
+    def fail(_line):
+        raise KeyError
+
+    started = time.monotonic()
+    with pytest.raises(KeyError):
+        process.run(["sh", "-c", "echo x; exec sleep 60"], on_line=fail)
+    assert time.monotonic() - started < 30
+
+
+def test_working_folder(tmp_path):
+    assert process.run(["pwd"], cwd=tmp_path).strip() == str(tmp_path)
+
+
+def test_missing_working_folder_is_a_bug(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        process.run(["pwd"], cwd=tmp_path / "none")
+
+
+def test_missing_program():
+    with pytest.raises(ToolError, match="the program no-such-program is not there") as caught:
+        process.run(["no-such-program", "x"])
+    assert "setup" in caught.value.solution
+
+
+def test_failure_carries_the_command_and_the_end_of_the_output():
+    with pytest.raises(CommandError) as caught:
+        process.run(["sh", "-c", "seq 100; exit 3"], solution="Count less.")
+    assert caught.value.reason == "sh failed (exit status 3): sh -c 'seq 100; exit 3'"
+    assert caught.value.details.splitlines() == [str(n) for n in range(71, 101)]
+    assert caught.value.solution == "Count less."
+
+
+def test_a_signal_is_named():
+    with pytest.raises(CommandError, match=r"sh failed \(signal SIGKILL\)"):
+        process.run(["sh", "-c", "kill -9 $$"])
+
+
+@pytest.mark.parametrize(
+    "message", ["cp: No space left on device", "ENOSPC: write", "disk quota exceeded"]
+)
+def test_a_full_disk_is_recognised(message):
+    with pytest.raises(SpaceError, match="sh ran out of disk space") as caught:
+        process.run(["sh", "-c", f"echo '{message}'; exit 1"])
+    assert message in caught.value.details
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "passes"),
+    [
+        ("HOME", "/h", True),
+        ("DOCKER_HOST", "tcp://x", True),
+        ("https_proxy", "http://p", True),
+        ("HTTP_PROXY", "http://p", True),
+        ("PIP_INDEX_URL", "x", True),
+        ("XDG_RUNTIME_DIR", "/r", True),
+        ("LANGUAGE", "de", False),
+        ("SOURCE_DATE_EPOCH", "1", False),
+        ("PYTHONPATH", "/x", False),
+        ("GNUPGHOME", "/x", False),
+        ("CFLAGS", "-O0", False),
+    ],
+)
+def test_what_a_child_inherits(monkeypatch, name, value, passes):
+    monkeypatch.setenv(name, value)
+    assert (process.environment().get(name) == value) is passes
+
+
+def test_language_zone_and_additions(monkeypatch):
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    child = process.environment({"EXTRA": "1", "TZ": "Europe/Paris"})
+    assert child["LC_ALL"] == child["LANG"] == "C.UTF-8"
+    assert (child["EXTRA"], child["TZ"]) == ("1", "Europe/Paris")
+    assert process.environment()["TZ"] == "UTC"
+
+
+def test_printable_can_be_pasted():
+    argv = ["sh", "-c", "printf '%s|' \"$@\"", "sh", "a b", "$x", "it's", ""]
+    printed = subprocess.run(
+        ["sh", "-c", process.printable(argv)], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == "a b|$x|it's||"
+
+
+def test_detached_daemon_outlives_its_starter(tmp_path):
+    log, pid_file = tmp_path / "the log", tmp_path / "pid"
+    code = (
+        "import sys; from pathlib import Path; from buildchain import process;"
+        "process.detach(['sh', '-c', 'echo $$ > \"$0\"; echo started; exec sleep 60',"
+        " sys.argv[2]], Path(sys.argv[1]))"
+    )
+    argv = [sys.executable, "-W", "ignore", "-c", code, str(log), str(pid_file)]
+    subprocess.run(argv, check=True, cwd=Path(process.__file__).parents[1])
+    pid = 0
+    try:
+        deadline = time.monotonic() + 20
+        while not (pid_file.exists() and pid_file.read_text().strip()):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        pid = int(pid_file.read_text())
+        assert os.getsid(pid) != os.getsid(0)
+        assert log.read_text() == "started\n"
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
