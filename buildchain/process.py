@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from buildchain import events
-from buildchain.errors import CommandError, SpaceError, ToolError
+from buildchain.errors import BuildError, CommandError, SpaceError, ToolError
 
 TAIL_LINES = 30
 FULL_DISK = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded", re.IGNORECASE)
@@ -83,7 +83,11 @@ def run(
         raise ToolError(f"{words[0]} is no program that can be run") from error
     output = _consume(child, on_line, events.echo if echo else events.transcript)
     if child.returncode:
-        raise failure(words, child.returncode, output, solution)
+        failed = failure(words, child.returncode, output, solution)
+        if echo:
+            # The terminal has it already.
+            failed.details = ""
+        raise failed
     return output
 
 
@@ -135,7 +139,7 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def failure(argv: Sequence[str], status: int, output: str, solution: str = "") -> Exception:
+def failure(argv: Sequence[str], status: int, output: str, solution: str = "") -> BuildError:
     """Return the error for a program that ended badly, in words."""
     tail = "\n".join(collections.deque(output.splitlines(), TAIL_LINES))
     if FULL_DISK.search(output):
