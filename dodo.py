@@ -9,7 +9,7 @@ from buildchain.tasks.foundations import (
     task__builder_image,
     task__debian_closure,
 )
-from buildchain.tasks.host import task_check_for, task_setup
+from buildchain.tasks.host import task_check_for, task_doctor, task_setup
 from buildchain.tasks.images import (
     task__image_build,
     task__image_dedup_layers,
@@ -70,6 +70,7 @@ __all__ = [
     "task__vagrant_key",
     "task_check_for",
     "task_codegen",
+    "task_doctor",
     "task_format",
     "task_images",
     "task_iso",

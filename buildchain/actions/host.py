@@ -106,6 +106,24 @@ def missing_packages(tools: Iterable[Tool], config: Config) -> tuple[str, ...]:
     return tuple(sorted(needed))
 
 
+def diagnosis(tools: Iterable[Tool], config: Config) -> list[str]:
+    """Return a table: each tool, what was found, what for, and what is to be done."""
+    rows = [("TOOL", "FOUND", "FOR", "NEEDED TO", "TO DO")]
+    for tool in tools:
+        finding = examine(tool, config)
+        found = "missing" if not finding.path else finding.version or "yes"
+        remedy = f"install {tool.package}" if tool.package else "get it from its project"
+        to_do = remedy if finding.problem else ""
+        rows.append((finding.command, found, ", ".join(tool.purposes), tool.reason, to_do))
+    answers = engine_answers(config.binary("docker"))
+    state = ("answers", "") if answers else ("silent", "start it")
+    rows.append(("Docker engine", state[0], "build", "run builders and make images", state[1]))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
 def engine_answers(docker_binary: str) -> bool:
     """Tell whether the Docker engine answers."""
     from buildchain.actions import engine

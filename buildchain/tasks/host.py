@@ -106,6 +106,23 @@ def task_setup() -> Iterator[Task]:
     }
 
 
+def task_doctor() -> Task:
+    """Show what the build needs on this machine, what there is and what `setup` would do."""
+    context = current()
+    return {
+        "basename": "doctor",
+        "doc": task_doctor.__doc__,
+        "title": lambda _task: title("LOOK", "at this machine"),
+        "actions": [(guarded(functools.partial(_diagnose, context)), [])],
+        "io": {"capture": False},
+    }
+
+
+def _diagnose(context: Context) -> None:
+    for line in host.diagnosis(context.tools, context.config):
+        events.echo(line)
+
+
 def _has_all(tools: tuple[Tool, ...], context: Context) -> bool:
     return not host.missing_packages(tools, context.config) and not any(
         host.examine(tool, context.config).problem for tool in tools

@@ -75,6 +75,21 @@ def test_a_tool_without_minimum_is_not_run(bare, settings):
     assert bare.calls("plain") == []
 
 
+def test_diagnosis(bare, settings):
+    bare("my-skopeo", output="skopeo version 1.1.9")
+    orphan = Tool("operator-sdk", "", "generate code", ("operator",))
+    lines = host.diagnosis([TOOL, orphan], settings)
+    assert [line.split("  ")[0] for line in lines] == [
+        "TOOL",
+        "my-skopeo",
+        "operator-sdk",
+        "Docker engine",
+    ]
+    assert lines[1].endswith("install skopeo-package")
+    assert lines[2].endswith("get it from its project")
+    assert lines[3].endswith("start it")
+
+
 def test_missing_packages(bare, settings):
     bare("good", output="1.0")
     bare("dpkg-query")

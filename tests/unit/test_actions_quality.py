@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from buildchain import events
 from buildchain.actions import quality
 from buildchain.errors import BuildError, CommandError
 from buildchain.tools import python
@@ -84,12 +85,15 @@ def test_run_on(fake_program, tmp_path):
     assert (call["argv"], call["cwd"]) == (["-x", "a", "b/c"], str(tmp_path))
 
 
-def test_findings_fail(fake_program, tmp_path):
+def test_findings_fail_and_are_told_once(fake_program, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(events.LOGGER, "propagate", True)
     fake_program("linter", output="a:1: bad\n", status=1)
+    caplog.set_level("DEBUG")
     with pytest.raises(CommandError) as caught:
         quality.run_on(["linter"], [tmp_path / "a"], root=tmp_path)
     assert caught.value.solution == quality.FOUND
-    assert "a:1: bad" in caught.value.details
+    assert caught.value.details == ""
+    assert [record.echo for record in caplog.records if hasattr(record, "echo")] == ["a:1: bad"]
 
 
 def test_go_that_is_not_formatted(fake_program, tmp_path):
