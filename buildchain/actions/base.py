@@ -8,6 +8,8 @@ every image shares, and dpkg's status file. In the engine: ``metalk8s-base:<12 d
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -36,8 +38,12 @@ def make_base(layout: Layout, packages: Sequence[str], content: Content, signer:
     """Make the base layer from the packages of the closure ``base``, without a network."""
     layout.base.mkdir(parents=True, exist_ok=True)
     store = Store(layout.store)
-    with tempfile.TemporaryDirectory(prefix="base-", dir=layout.build) as scratch:
+    # A user namespace of mmdebstrap's is a stranger to the build root, and to private homes.
+    as_root = os.geteuid() == 0
+    place = layout.build if as_root else None
+    with tempfile.TemporaryDirectory(prefix="base-", dir=place) as scratch:
         folder = Path(scratch)
+        folder.chmod(0o755)
         debs = [
             store.link(file.sha256, folder / "debs" / file.pool_name)
             for file in debian.read_closure(layout.closure("base"))
@@ -52,7 +58,9 @@ def make_base(layout: Layout, packages: Sequence[str], content: Content, signer:
         )
         keyring, _ = signer.export(folder, "local")
         tar = folder / "base.tar"
-        argv = mmdebstrap.argv_for_root(local, keyring, content.suite, packages, tar)
+        argv = mmdebstrap.argv_for_root(
+            local, keyring, content.suite, packages, tar, as_root=as_root
+        )
         process.run(argv, env={"SOURCE_DATE_EPOCH": str(content.epoch)})
         return _finish_base(layout, tar)
 
@@ -62,7 +70,8 @@ def _finish_base(layout: Layout, tar: Path) -> Made:
         status = archive.extractfile(f"./{STATUS_IN_ROOT}")
         assert status is not None
         write_whole(layout.base_status, status.read())
-    tar.replace(layout.base_tar)
+    # Not a rename: the scratch folder may be on another file system.
+    shutil.move(tar, layout.base_tar)
     diff_id = receipt.sha256(layout.base_tar)
     blob = layers.compress(layout.base_tar, layout.base)
     return Made(

@@ -60,12 +60,23 @@ def connect(docker_binary: str) -> Iterator[docker.DockerClient]:
         client = docker.DockerClient(base_url=host or None, timeout=API_TIMEOUT, version="auto")
     except docker.errors.DockerException as error:
         where = host or "its default socket"
-        raise EngineError(f"no Docker engine answers at {where}", details=str(error)) from error
+        raise unreachable(where, str(error)) from error
     try:
         with _translated():
             yield client
     finally:
         client.close()
+
+
+def unreachable(where: str, details: str) -> EngineError:
+    """Return the error for an engine that cannot be reached, from what the socket said."""
+    if "Permission denied" in details:
+        return EngineError(
+            f"you may not use the Docker engine at {where}",
+            details=details,
+            solution='Join the group "docker" and log in again, or run this as root.',
+        )
+    return EngineError(f"no Docker engine answers at {where}", details=details)
 
 
 @contextlib.contextmanager

@@ -34,19 +34,27 @@ KEPT_FOLDERS = (
 
 
 def argv_for_root(
-    repository: Path, keyring: Path, suite: str, packages: Sequence[str], output: Path
+    repository: Path,
+    keyring: Path,
+    suite: str,
+    packages: Sequence[str],
+    output: Path,
+    *,
+    as_root: bool,
 ) -> list[str | Path]:
     """Make a minimal root out of a local signed repository.
 
     :param repository: folder of an APT repository with all the packages.
     :param keyring: public key that signed it.
+    :param as_root: run by root; anybody else uses a user namespace, from which the repository has
+        to be readable.
     """
     useless = " ".join(f'"$1"{path}' for path in USELESS)
     folders = " ".join(f'"$1"{path}' for path in KEPT_FOLDERS)
     return [
         "mmdebstrap",
         "--variant=minbase",
-        "--mode=root",
+        f"--mode={'root' if as_root else 'unshare'}",
         "--format=tar",
         f"--include={','.join(packages)}",
         # apt's own user cannot read below a private home or a temporary folder.

@@ -48,6 +48,12 @@ def test_nothing_answers():
     assert "DOCKER_HOST" in caught.value.solution
 
 
+def test_an_engine_one_may_not_use():
+    error = actions.unreachable("unix:///s", "PermissionError(13, 'Permission denied')")
+    assert "you may not use the Docker engine at unix:///s" in error.reason
+    assert 'group "docker"' in error.solution
+
+
 @pytest.mark.parametrize(
     ("message", "kind"),
     [("server boom", EngineError), ("write /var: no space left on device", SpaceError)],

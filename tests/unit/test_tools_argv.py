@@ -132,9 +132,12 @@ def test_arguments(argv, expected):
     assert argv == expected
 
 
-def test_mmdebstrap():
-    argv = mmdebstrap.argv_for_root(Path("/r"), Path("/k"), "s", ["a", "b"], Path("/o.tar"))
-    assert argv[:5] == ["mmdebstrap", "--variant=minbase", "--mode=root", "--format=tar",
+@pytest.mark.parametrize(("as_root", "mode"), [(True, "root"), (False, "unshare")])
+def test_mmdebstrap(as_root, mode):
+    argv = mmdebstrap.argv_for_root(
+        Path("/r"), Path("/k"), "s", ["a", "b"], Path("/o.tar"), as_root=as_root
+    )
+    assert argv[:5] == ["mmdebstrap", "--variant=minbase", f"--mode={mode}", "--format=tar",
                         "--include=a,b"]  # fmt: skip
     assert argv[-3:] == ["s", Path("/o.tar"), "deb [signed-by=/k] copy:/r s main"]
     hooks = [str(word) for word in argv if str(word).startswith("--customize-hook=")]
@@ -152,7 +155,8 @@ def test_mmdebstrap_hooks_do_not_leave_the_root(tmp_path):
     for name in ("etc/hostname", "etc/keep", "var/lib/apt/lists/x", "var/log/apt/y"):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).touch()
-    for word in mmdebstrap.argv_for_root(Path("/r"), Path("/k"), "s", ["a"], Path("/o")):
+    argv = mmdebstrap.argv_for_root(Path("/r"), Path("/k"), "s", ["a"], Path("/o"), as_root=True)
+    for word in argv:
         if str(word).startswith("--customize-hook="):
             hook = str(word).partition("=")[2]
             subprocess.run(["sh", "-euc", hook, "sh", str(target)], check=True)
