@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,16 @@ class Layout:
         return self.cache / "keys" / "development.key"
 
     # -- the build root -------------------------------------------------------------------------
+    @property
+    def temporary(self) -> Path:
+        """What is being made; the next build removes what a killed one left here."""
+        return self.build / "tmp"
+
+    def scratch(self, prefix: str) -> tempfile.TemporaryDirectory[str]:
+        """Return a new folder that goes away with the block it is made for."""
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=self.temporary)
+
     def receipt(self, name: str) -> Path:
         """What a step made, see :mod:`buildchain.receipt`."""
         return self.build / "receipts" / f"{name.replace(':', '.').lstrip('_')}.json"

@@ -14,8 +14,10 @@ with ``NO_COLOR``.
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
+import shutil
 import sys
 import threading
 import time
@@ -48,21 +50,35 @@ def log_path() -> Path | None:
     return Path(manager.name).parent / "build.log" if manager is not None else None
 
 
+def make_root(build_root: Path) -> None:
+    """Make the build root.
+
+    :raises BuildError: it cannot be.
+    """
+    try:
+        build_root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(build_root, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> BuildError:
+    reason = f"cannot write {path}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return SpaceError(reason)
+    return BuildError(reason, solution="Make it writable or set BUILD_ROOT in .env.")
+
+
 def open_log(path: Path) -> logging.Handler:
     """Start a new transcript; the previous one stays as ``build.log.1``.
 
     :raises BuildError: it cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             path.replace(path.with_name(f"{path.name}.1"))
         handler = logging.FileHandler(path, mode="w", encoding="utf-8")
     except OSError as error:
-        reason = f"cannot write {path}: {error.strerror}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise SpaceError(reason) from error
-        raise BuildError(reason, solution="Make it writable or set BUILD_ROOT in .env.") from error
+        raise _unwritable(path, error) from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(threadName)s %(message)s"))
     events.LOGGER.addHandler(handler)
     events.LOGGER.setLevel(logging.DEBUG)
@@ -72,16 +88,49 @@ def open_log(path: Path) -> logging.Handler:
     return handler
 
 
+def take(build_root: Path) -> IO[str]:
+    """Take the build root for this process, and clear away what a killed build was making.
+
+    :returns: the lock, held until it is closed or the process ends.
+    :raises BuildError: another build is at work there.
+    """
+    lock = (build_root / ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.seek(0)
+        who = lock.read().strip()
+        lock.close()
+        raise BuildError(
+            f"another build is at work in {build_root} (process {who})",
+            solution="Wait for it, or set BUILD_ROOT for this one.",
+        ) from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+    shutil.rmtree(build_root / "tmp", ignore_errors=True)
+    return lock
+
+
 class _Bookkeeping:
     """What every reporter does: keep the transcript and save doit's state after each task."""
+
+    lock: IO[str] | None = None
 
     def initialize(self, _tasks: object, _selected: object) -> None:
         path = log_path()
         if path is not None:
             try:
+                make_root(path.parent)
+                self.lock = take(path.parent)
                 open_log(path)
             except BuildError as error:
                 raise SystemExit(refuse(error)) from error
+
+    def complete_run(self) -> None:
+        super().complete_run()  # type: ignore[misc]
+        if self.lock is not None:
+            self.lock.close()
 
     def execute_task(self, task: Any) -> None:
         events.transcript(f"== {task.name}")
@@ -277,6 +326,8 @@ class BuildReporter(_Bookkeeping):
         if self.failures and path is not None:
             self.stream.write(f"\nThe whole transcript is in {path}.\n")
         self.stream.flush()
+        if self.lock is not None:
+            self.lock.close()
 
     def _seconds(self, task: Any) -> float | None:
         return self.status.end(task.name) if self.status is not None else None

@@ -17,14 +17,35 @@ from buildchain import events
 class WholeJsonDB(JsonDB):  # type: ignore[misc]
     """doit's JSON database, never seen half-written."""
 
+    _changed = False
+
+    def set(self, task_id: str, dependency: str, value: object) -> None:
+        """Remember a value."""
+        self._changed = True
+        super().set(task_id, dependency, value)
+
+    def remove(self, task_id: str) -> None:
+        """Forget a task."""
+        self._changed = True
+        super().remove(task_id)
+
+    def remove_all(self) -> None:
+        """Forget everything."""
+        self._changed = True
+        super().remove_all()
+
     def dump(self) -> None:
-        """Write everything beside the file and rename."""
+        """Write everything beside the file and rename, if anything changed since the last time."""
+        if not self._changed:
+            # Whoever changed nothing must not write over what another process did change.
+            return
         path = Path(self.name)
         beside = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             beside.write_text(self.codec.encode(self._db), encoding="utf-8")
             beside.replace(path)
+            self._changed = False
         except OSError as error:
             # A full disk has failed the build already; what was saved before still holds.
             events.note(f"cannot save {path}: {error.strerror}")

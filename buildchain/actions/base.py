@@ -40,8 +40,10 @@ def make_base(layout: Layout, packages: Sequence[str], content: Content, signer:
     store = Store(layout.store)
     # A user namespace of mmdebstrap's is a stranger to the build root, and to private homes.
     as_root = os.geteuid() == 0
-    place = layout.build if as_root else None
-    with tempfile.TemporaryDirectory(prefix="base-", dir=place) as scratch:
+    place = (
+        layout.scratch("base-") if as_root else tempfile.TemporaryDirectory(prefix="metalk8s-base-")
+    )
+    with place as scratch:
         folder = Path(scratch)
         folder.chmod(0o755)
         debs = [
@@ -149,7 +151,7 @@ def ensure_builder(layout: Layout, client: docker.DockerClient, base: str, recip
     if engine.has_image(client, reference):
         return reference
     ensure_base(layout, client, base)
-    with tempfile.TemporaryDirectory(prefix="builder-", dir=layout.build) as scratch:
+    with layout.scratch("builder-") as scratch:
         debs = debian.link_closure(layout, "builder", Path(scratch))
         context = {
             "Dockerfile": recipe / "Dockerfile" if recipe.is_dir() else recipe,

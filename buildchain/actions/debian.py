@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -75,7 +74,7 @@ def resolve(
     """
     store = Store(layout.store)
     base = status or layout.apt / EMPTY_STATUS
-    with tempfile.TemporaryDirectory(prefix=f"apt-{name}-", dir=layout.build) as scratch:
+    with layout.scratch(f"apt-{name}-") as scratch:
         archives = Path(scratch)
         (archives / "partial").mkdir()
         configuration = _configure(layout, base, archives, name)
@@ -167,7 +166,7 @@ def _download_source(
     configuration = _configure(
         layout, layout.apt / EMPTY_STATUS, layout.apt / "archives", f"source-{name}"
     )
-    with tempfile.TemporaryDirectory(prefix="source-", dir=layout.build) as scratch:
+    with layout.scratch("source-") as scratch:
         try:
             process.run(apt.argv_for_source(configuration, name, version), cwd=Path(scratch))
         except CommandError as error:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +90,7 @@ def make(layout: Layout, recipe: Recipe, below: Below, *, docker: str, skopeo_bi
     reference = f"{engine.own_name(layout.build, image.name)}:{image.version}"
     layout.build.mkdir(parents=True, exist_ok=True)
     with (
-        tempfile.TemporaryDirectory(prefix=f"image-{image.name}-", dir=layout.build) as scratch,
+        layout.scratch(f"image-{image.name}-") as scratch,
         engine.connect(docker) as client,
     ):
         folder = Path(scratch)

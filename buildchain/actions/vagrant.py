@@ -229,7 +229,7 @@ def ensure_node_image(layout: Layout, client: docker.DockerClient, below: str) -
     if engine.has_image(client, reference):
         return reference
     base.ensure_base(layout, client, below)
-    with tempfile.TemporaryDirectory(prefix="node-", dir=layout.build) as scratch:
+    with layout.scratch("node-") as scratch:
         debs = debian.link_closure(layout, CLOSURE, Path(scratch))
         context = {**node_files(layout), **{f"debs/{deb.name}": deb for deb in debs}}
         events.note(f"building {reference} with {len(debs)} packages")

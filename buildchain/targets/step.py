@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from buildchain import events, receipt
@@ -46,6 +47,7 @@ class Step:
     :param products: files it is known to leave, shown by `info` and usable as names on the
         command line; the receipt names all of them.
     :param config: anything else that matters (pins, argument lists), as JSON.
+    :param code: modules whose source decides what comes out: a change of theirs makes it anew.
     :param after: tasks that must come first without being inputs (tool checks).
     :param fingerprint: computed when the step is considered, for what is costly to know (git).
     :param owns: folder that nobody else writes to; `clean` removes it with all that is in it.
@@ -60,6 +62,7 @@ class Step:
     needs: tuple[str, ...] = ()
     products: tuple[Path, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
+    code: tuple[ModuleType, ...] = ()
     after: tuple[str, ...] = ()
     fingerprint: Callable[[], object] | None = None
     owns: Path | None = None
@@ -85,7 +88,11 @@ class Step:
             "doc": self.doc or self.title,
             "title": lambda _task: self.title,
             "actions": [(guarded(self._execute), [])],
-            "file_dep": [*self.inputs, *(self.layout.receipt(name) for name in self.needs)],
+            "file_dep": [
+                *self.inputs,
+                *_sources(self.code),
+                *(self.layout.receipt(name) for name in self.needs),
+            ],
             "targets": [*self.products, self.receipt],
             "task_dep": list(self.after),
             "uptodate": uptodate,
@@ -106,6 +113,10 @@ class Step:
         # A receipt never vouches for outputs that are being replaced.
         self.receipt.unlink(missing_ok=True)
         receipt.write(self.receipt, self.layout.build, self.action())
+
+
+def _sources(modules: Iterable[ModuleType]) -> list[Path]:
+    return [Path(module.__file__) for module in modules if module.__file__]
 
 
 class Fingerprint:

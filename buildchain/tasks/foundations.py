@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain import receipt
-from buildchain.actions import base, debian, engine, signing
+from buildchain.actions import base, debian, engine, layers, signing
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, title
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
+from buildchain.tools import mmdebstrap
 
 if TYPE_CHECKING:
     import docker
@@ -103,6 +104,7 @@ def task__base_image() -> Iterator[Task]:
             "packages": context.catalog.base_packages,
             "content": context.catalog.content_epoch,
         },
+        code=(mmdebstrap, layers),
         owns=context.layout.base,
         after=checks("docker") if reference else checks("mmdebstrap", "apt-ftparchive", "gpg"),
     ).task()

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain import receipt
-from buildchain.actions import images, registry
+from buildchain.actions import images, layers, registry
 from buildchain.model import Image
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, title
@@ -70,6 +70,7 @@ def _image(context: Context, image: Image) -> Step:
             "labels": labels,
             "epoch": context.catalog.content_epoch,
         },
+        code=(images, layers),
         after=checks("docker", "skopeo"),
     )
 

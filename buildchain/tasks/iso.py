@@ -24,6 +24,7 @@ from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import host, images, packaging, salt_tree
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
+from buildchain.tools import iso as iso_tool
 
 KEY = "_iso_key"
 PRODUCT = "_iso_product"
@@ -117,6 +118,7 @@ def task__iso_populate() -> Iterator[Task]:
         inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
         needs=(images.SHARE,),
         config={"parts": [[str(part.source), part.target] for part in everything]},
+        code=(iso,),
         fingerprint=functools.partial(_epoch, context),
         after=checks("gpg"),
     ).task()
@@ -139,6 +141,7 @@ def task__iso_build() -> Iterator[Task]:
         needs=(POPULATE,),
         products=(context.layout.iso,),
         config={"volume": volume, "name": context.layout.iso.name},
+        code=(iso, iso_tool),
         fingerprint=functools.partial(_epoch, context),
         after=checks("xorrisofs"),
     ).task()

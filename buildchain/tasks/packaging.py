@@ -14,7 +14,6 @@ Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repos
 from __future__ import annotations
 
 import functools
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import foundations
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
+from buildchain.tools import repository, rpm
 
 NODE = foundations.closure_step("node")
 
@@ -167,6 +167,7 @@ class _Outline:
             config=config or {},
             owns=owns,
             products=products,
+            code=(packages, rpm) if others else (),
         )
 
 
@@ -186,6 +187,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         functools.partial(_redhat, context),
         needs=(*(stage(p.name, "pkg_rpm") for p in all_packages), "_iso_key"),
         config=epoch,
+        code=(repositories, repository),
         after=checks("createrepo_c", "rpmsign", "gpg"),
     )
     yield Step(
@@ -195,6 +197,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         functools.partial(_debian, context),
         needs=(*(stage(p.name, "pkg_deb") for p in all_packages), NODE, "_iso_key"),
         config=epoch,
+        code=(repositories, repository),
         after=checks("apt-ftparchive", "gpg"),
     )
 
@@ -226,7 +229,7 @@ def _debian(context: Context) -> Made:
     layout, pins = context.layout, context.catalog
     # Blobs are named by hash; the pool wants the packages' names.
     with (
-        tempfile.TemporaryDirectory(prefix="pool-", dir=layout.build) as pool,
+        layout.scratch("pool-") as pool,
         signing.signer(layout, context.config.signing_key) as signer,
     ):
         downloaded = debian.link_closure(layout, "node", Path(pool))

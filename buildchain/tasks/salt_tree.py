@@ -35,6 +35,7 @@ def _deploy(context: Context) -> Step:
             "packages": [[p.name, p.version, p.release, p.rpms, p.debs] for p in pins.packages],
             "images": [[image.name, image.version] for image in pins.images],
         },
+        code=(salt_tree,),
     )
 
 

@@ -204,8 +204,8 @@ def test_iso_from_nothing(made, require):
     assert any(n.startswith("packages/redhat/metalk8s/") and n.endswith(".rpm") for n in names)
     assert any(n.startswith("packages/debian/metalk8s/pool/") for n in names)
     assert not any("/." in f"/{name}" for name in names), "nothing unfinished"
-    left = [p.name for p in build.iterdir() if p.name.startswith(".") and p.name != ".doit.json"]
-    assert left == []
+    assert {p.name for p in build.iterdir() if p.name.startswith(".")} == {".doit.json", ".lock"}
+    assert list((build / "tmp").iterdir()) == []
 
 
 def test_second_run_executes_nothing(made):

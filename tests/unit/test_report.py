@@ -12,7 +12,7 @@ import pytest
 from doit.globals import Globals
 
 from buildchain import events, report
-from buildchain.errors import ConfigError, ContentError
+from buildchain.errors import BuildError, ConfigError, ContentError
 from buildchain.receipt import Made, write_whole
 from buildchain.targets.step import Step, title
 from tests.unit.running import namespace_of, run_doit
@@ -285,3 +285,29 @@ def test_errors_of_doit_itself_are_shown():
     reporter.add_failure(task("y"), SimpleNamespace(report=False, get_msg=lambda: "unmet"))
     reporter.complete_run()
     assert stream.getvalue() == "!!  MAKE           x\n\nno such task\n\nteardown failed\n"
+
+
+def test_one_build_at_a_time_in_a_build_root(tmp_path):
+    lock = report.take(tmp_path)
+    with pytest.raises(
+        BuildError, match=rf"another build is at work in .* \(process {os.getpid()}\)"
+    ):
+        report.take(tmp_path)
+    lock.close()
+    report.take(tmp_path).close()
+
+
+def test_what_a_killed_build_was_making_is_cleared_away(tmp_path):
+    write_whole(tmp_path / "tmp" / "image-x" / "half", "")
+    report.take(tmp_path).close()
+    assert not (tmp_path / "tmp").exists()
+
+
+def test_a_second_build_is_refused_and_forgets_nothing(run, layout):
+    assert run("group").status == 0
+    before = (layout.build / ".doit.json").read_bytes()
+    with report.take(layout.build):
+        result = run("group")
+    assert result.status == 2
+    assert "another build is at work" in result.out + result.err
+    assert (layout.build / ".doit.json").read_bytes() == before
