@@ -15,7 +15,7 @@ INTERRUPTED = 130  # as shells do: 128 and the number of SIGINT
 def main() -> int:
     """Run doit and return its exit status."""
     # What messages and completion call this program.
-    DoitMain.BIN_NAME = "doit.sh"
+    sys.argv[0] = DoitMain.BIN_NAME = "doit.sh"
     if sys.argv[1:2] and sys.argv[1] in PRINTING:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
