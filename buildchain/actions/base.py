@@ -12,7 +12,7 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,26 +137,43 @@ def ensure_base(layout: Layout, client: docker.DockerClient, reference: str) -> 
     return reference
 
 
-def builder_reference(layout: Layout, base: str, recipe: Path) -> str:
-    """Name the builder by what is in it: base, packages and recipe."""
+def content_name(repository: str, parts: Iterable[bytes]) -> str:
+    """Name an image by what goes into it: ``<repository>:<digits>``."""
     digest = hashlib.sha256()
-    for part in (base.encode(), layout.closure("builder").read_bytes(), recipe.read_bytes()):
+    for part in parts:
         digest.update(hashlib.sha256(part).digest())
-    return f"metalk8s-builder:{digest.hexdigest()[:TAG_DIGITS]}"
+    return f"{repository}:{digest.hexdigest()[:TAG_DIGITS]}"
 
 
-def ensure_builder(layout: Layout, client: docker.DockerClient, base: str, recipe: Path) -> str:
-    """Return the builder's reference, built (again) when the engine does not have it."""
-    reference = builder_reference(layout, base, recipe)
+def ensure_image(
+    layout: Layout,
+    client: docker.DockerClient,
+    reference: str,
+    closure: str,
+    files: Mapping[str, Path],
+    below: str,
+) -> str:
+    """Return ``reference``, built (again) on the base when the engine does not have it.
+
+    :param closure: set of Debian packages it is made with, ``debs/`` of its build context.
+    :param files: the rest of the build context, ``Dockerfile`` among them.
+    """
     if engine.has_image(client, reference):
         return reference
-    ensure_base(layout, client, base)
-    with layout.scratch("builder-") as scratch:
-        debs = debian.link_closure(layout, "builder", Path(scratch))
-        context = {
-            "Dockerfile": recipe / "Dockerfile" if recipe.is_dir() else recipe,
-            **{f"debs/{deb.name}": deb for deb in debs},
-        }
+    ensure_base(layout, client, below)
+    with layout.scratch(f"{closure}-") as scratch:
+        debs = debian.link_closure(layout, closure, Path(scratch))
         events.note(f"building {reference} with {len(debs)} packages")
-        engine.build(client, reference, context, {"BASE_IMAGE": base})
+        context = {**files, **{f"debs/{deb.name}": deb for deb in debs}}
+        engine.build(client, reference, context, {"BASE_IMAGE": below})
     return reference
+
+
+def ensure_builder(
+    layout: Layout, client: docker.DockerClient, below: str, dockerfile: Path
+) -> str:
+    """Return the builder's reference, built (again) when the engine does not have it."""
+    parts = (below.encode(), layout.closure("builder").read_bytes(), dockerfile.read_bytes())
+    reference = content_name("metalk8s-builder", parts)
+    files = {"Dockerfile": dockerfile}
+    return ensure_image(layout, client, reference, "builder", files, below)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain import config, events, process, receipt
-from buildchain.actions import base, debian, engine, host
+from buildchain.actions import base, engine, host
 from buildchain.config import Config
 from buildchain.errors import BuildError, ConfigError, ToolError
 from buildchain.layout import Layout
@@ -212,29 +212,14 @@ def node_files(layout: Layout) -> dict[str, Path]:
     return {file.name: file for file in receipt.files([folder]) if file.suffix != ".args"}
 
 
-def node_reference(layout: Layout, below: str) -> str:
-    """Name the node image by what is in it: base, packages and files."""
-    digest = hashlib.sha256()
-    parts = [below.encode(), layout.closure(CLOSURE).read_bytes()]
-    for name, file in sorted(node_files(layout).items()):
-        parts += [name.encode(), file.read_bytes(), str(os.access(file, os.X_OK)).encode()]
-    for part in parts:
-        digest.update(hashlib.sha256(part).digest())
-    return f"metalk8s-node:{digest.hexdigest()[: base.TAG_DIGITS]}"
-
-
 def ensure_node_image(layout: Layout, client: docker.DockerClient, below: str) -> str:
     """Return the node image's reference, built (again) when the engine does not have it."""
-    reference = node_reference(layout, below)
-    if engine.has_image(client, reference):
-        return reference
-    base.ensure_base(layout, client, below)
-    with layout.scratch("node-") as scratch:
-        debs = debian.link_closure(layout, CLOSURE, Path(scratch))
-        context = {**node_files(layout), **{f"debs/{deb.name}": deb for deb in debs}}
-        events.note(f"building {reference} with {len(debs)} packages")
-        engine.build(client, reference, context, {"BASE_IMAGE": below})
-    return reference
+    files = node_files(layout)
+    parts = [below.encode(), layout.closure(CLOSURE).read_bytes()]
+    for name, file in sorted(files.items()):
+        parts += [name.encode(), file.read_bytes(), str(os.access(file, os.X_OK)).encode()]
+    reference = base.content_name("metalk8s-node", parts)
+    return base.ensure_image(layout, client, reference, CLOSURE, files, below)
 
 
 def _tree_identity(tree: Path) -> list[int]:

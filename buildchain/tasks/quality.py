@@ -208,7 +208,12 @@ def task_test() -> Iterator[Task]:
     """Run the tests, the quick ones first."""
     context = current()
     tools = checks(*(tool.name for tool in context.tools if "test" in tool.purposes))
-    yield {"basename": "test", "name": None, "doc": "Run the tests, the quick ones first."}
+    yield {
+        "basename": "test",
+        "name": None,
+        "doc": "Run the linters and the tests, the quick ones first.",
+        "task_dep": ["lint"],
+    }
     root = context.config.root
     registry = root / "static-container-registry"
     salt = (SALT_ENVIRONMENT,)

@@ -118,15 +118,12 @@ def recipe(layout, tmp_path):
     return path
 
 
-def test_builder_is_named_by_what_is_in_it(layout, recipe):
-    names = {base.builder_reference(layout, "base:1", recipe)}
-    assert base.builder_reference(layout, "base:1", recipe) in names
-    names.add(base.builder_reference(layout, "base:2", recipe))
-    recipe.write_text("FROM y\n")
-    names.add(base.builder_reference(layout, "base:1", recipe))
-    closure(layout, "builder", "gcc")
-    names.add(base.builder_reference(layout, "base:1", recipe))
-    assert len(names) == 4
+def test_images_are_named_by_what_is_in_them():
+    name = base.content_name("a", [b"base", b"packages"])
+    assert name == base.content_name("a", [b"base", b"packages"])
+    assert len(name) == len("a:") + base.TAG_DIGITS
+    others = [[b"base"], [b"basepackages"], [b"packages", b"base"], [b"base", b"package", b"s"]]
+    assert name not in {base.content_name("a", parts) for parts in others}
 
 
 def test_ensure_builder(layout, recipe, engine):
