@@ -25,6 +25,7 @@ from buildchain.tasks.iso import (
     task_iso,
     task_populate_iso,
 )
+from buildchain.tasks.lock import task__lock_record, task_lock
 from buildchain.tasks.packaging import (
     task__build_packages,
     task__package_repository,
@@ -36,7 +37,6 @@ from buildchain.tasks.quality import (
     task_codegen,
     task_format,
     task_lint,
-    task_lock,
     task_test,
 )
 from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
@@ -62,6 +62,7 @@ __all__ = [
     "task__iso_key",
     "task__iso_populate",
     "task__iso_product",
+    "task__lock_record",
     "task__package_repository",
     "task__registry_config",
     "task__salt_environment",

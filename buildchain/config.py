@@ -21,6 +21,7 @@ PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}")
 # Not ours, but sensible in .env: they tell the tools how to reach the world.
 PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|(?i:https?_proxy|no_proxy)")
 DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
+LOCK_POLICIES = ("roll", "strict")
 # It becomes an argument of vagrant, and with Docker an image's tag.
 SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 PROVIDERS = ("docker", "libvirt", "virtualbox")
@@ -60,6 +61,7 @@ class Config:
     cache_root: Path
     profile: str
     base_image: str
+    lock_policy: str
     signing_key: str
     source_date_epoch: int | None
     vagrant_provider: str
@@ -133,6 +135,12 @@ OPTIONS = (
         _matching(DIGEST_REFERENCE, "an image by digest, registry/name@sha256:<64 hex digits>"),
     ),
     Option(
+        "LOCK_POLICY",
+        "roll",
+        "when the archive dropped a locked package: roll to the current one, or strict: stop",
+        _one_of(*LOCK_POLICIES),
+    ),
+    Option(
         "SIGNING_KEY",
         "",
         "fingerprint of the release key in your GnuPG home; empty: a development key",
@@ -202,6 +210,7 @@ def _config(root: Path, values: Mapping[str, str]) -> Config:
         cache_root=(root / Path(values["CACHE_ROOT"]).expanduser()).absolute(),
         profile=values["PROFILE"],
         base_image=values["BASE_IMAGE"],
+        lock_policy=values["LOCK_POLICY"],
         signing_key=values["SIGNING_KEY"].upper(),
         source_date_epoch=int(epoch) if epoch else None,
         vagrant_provider=values["VAGRANT_PROVIDER"],

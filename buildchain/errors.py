@@ -41,6 +41,12 @@ class PinError(BuildError):
     """A file under ``buildchain/pins`` or ``packages`` says something impossible."""
 
 
+class LockError(BuildError):
+    """``LOCK_POLICY=strict``, and an input is not as locked."""
+
+    default_solution = "Run ./doit.sh lock and review the difference, or set LOCK_POLICY=roll."
+
+
 class ToolError(BuildError):
     """A program the build needs is missing or too old."""
 

@@ -39,6 +39,11 @@ def note(text: str) -> None:
     LOGGER.info("%s", text, extra={"note": text})
 
 
+def closing(text: str) -> None:
+    """Tell something now and again at the end, where it cannot be overlooked."""
+    LOGGER.info("%s", text, extra={"note": text, "closing": text})
+
+
 def transcript(text: str) -> None:
     """Add a line to the build log."""
     LOGGER.debug("%s", text)

@@ -161,6 +161,7 @@ class Status(logging.Handler):
         self.is_terminal = is_terminal
         self.running: dict[str, tuple[str, float]] = {}
         self.progress: events.Progress | None = None
+        self.closing: list[str] = []
         self.drawn = False
         self.heard = time.monotonic()
         self.guard = threading.RLock()
@@ -172,6 +173,9 @@ class Status(logging.Handler):
         note = getattr(record, "note", None)
         if note is not None:
             self.print(f"    {note}")
+        closing = getattr(record, "closing", None)
+        if closing is not None:
+            self.closing.append(closing)
         echoed = getattr(record, "echo", None)
         if echoed is not None:
             self.print(echoed)
@@ -318,6 +322,7 @@ class BuildReporter(_Bookkeeping):
         if self.status is not None:
             events.LOGGER.removeHandler(self.status)
             self.status.close()
+            self.stream.writelines(f"    {line}\n" for line in self.status.closing)
         for name, message in self.failures:
             self.stream.write(f"\n{self._coloured('failed', name)}\n{message.strip()}\n")
         for message in self.errors:

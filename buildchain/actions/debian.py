@@ -10,7 +10,7 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from buildchain import events, process
@@ -104,31 +104,62 @@ def _fetch(
     missing = [file for file in files if not store.has(file.sha256)]
     if not missing:
         return files
+    argv = apt.argv_for_install(configuration, packages, print_only=False)
+    process.run(argv, on_line=_fetched(name, len(missing)))
+    for file in missing:
+        store.add(archives / file.file, file.sha256, origin=file.file)
+    return files
+
+
+def _fetched(name: str, total: int) -> Callable[[str], None]:
+    """Return a reader of APT's output that tells how far the download is."""
     fetched = 0
 
     def on_line(line: str) -> None:
         nonlocal fetched
         if line.startswith("Get:"):
             fetched += 1
-            events.progress(f"Debian packages for {name}", fetched, len(missing), "packages")
+            events.progress(f"Debian packages for {name}", fetched, total, "packages")
 
-    argv = apt.argv_for_install(configuration, packages, print_only=False)
-    process.run(argv, on_line=on_line)
-    for file in missing:
-        store.add(archives / file.file, file.sha256, origin=file.file)
-    return files
+    return on_line
 
 
-def close(layout: Layout, name: str, packages: Sequence[str], status: Path | None = None) -> Made:
-    """Resolve a set of packages and write its list."""
-    files = resolve(layout, name, packages, status)
+def fetch_exactly(
+    layout: Layout, name: str, files: Sequence[DebianFile], status: Path | None = None
+) -> bool:
+    """Fetch packages at the given versions into the store; tell whether they could all be had.
+
+    :raises ChecksumError: the archive's file of that version is another one.
+    """
+    store = Store(layout.store)
+    missing = [file for file in files if not store.has(file.sha256)]
+    if not missing:
+        return True
+    with layout.scratch(f"apt-{name}-") as scratch:
+        folder = Path(scratch)
+        base = status or layout.apt / EMPTY_STATUS
+        configuration = _configure(layout, base, folder, f"exact-{name}")
+        try:
+            argv = apt.argv_for_download(configuration, missing)
+            process.run(argv, cwd=folder, on_line=_fetched(name, len(missing)))
+        except CommandError:
+            return False
+        for file in missing:
+            store.add(folder / file.file, file.sha256, origin=file.file)
+    return True
+
+
+def list_closure(
+    layout: Layout, name: str, files: Sequence[DebianFile], replaced: Sequence[str]
+) -> Made:
+    """Write the list of a set of packages."""
     document = [dataclasses.asdict(file) for file in files]
     write_whole(layout.closure(name), json.dumps(document, indent=1) + "\n")
-    return Made((layout.closure(name),), {"packages": len(files)})
+    return Made((layout.closure(name),), {"packages": len(files), "replaced": list(replaced)})
 
 
 def read_closure(path: Path) -> tuple[DebianFile, ...]:
-    """Read a list written by :func:`close`."""
+    """Read a list written by :func:`list_closure`."""
     return tuple(DebianFile(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain import receipt
-from buildchain.actions import base, debian, engine, layers, signing
+from buildchain.actions import base, debian, engine, layers, lock, signing
+from buildchain.actions.lock import Locked
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, title
 from buildchain.tasks.context import Context, current
@@ -44,6 +45,12 @@ def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
     }
 
 
+def locked(context: Context) -> Locked:
+    """Return the lock of the profile and how it binds."""
+    path = context.layout.pins / context.config.profile / "debian.lock"
+    return Locked(path, context.config.lock_policy, context.config.base_image)
+
+
 def closure_step(name: str) -> str:
     """Return the step that resolves a set of packages."""
     return f"_debian_closure:{name}"
@@ -68,12 +75,16 @@ def task__apt_update() -> Iterator[Task]:
     ).task()
 
 
+def minimal_packages(context: Context) -> tuple[str, ...]:
+    """Return what the base is resolved for."""
+    return ("?essential", "?priority(required)", *context.catalog.base_packages)
+
+
 def task__debian_closure() -> Iterator[Task]:
     """Resolve and fetch a set of Debian packages."""
     context = current()
     if not context.config.base_image:
-        minimal = ("?essential", "?priority(required)", *context.catalog.base_packages)
-        yield _closure(context, "base", minimal, None).task()
+        yield _closure(context, "base", minimal_packages(context), None).task()
     for name, packages in closures(context).items():
         yield _closure(context, name, packages, context.layout.base_status).task()
 
@@ -83,9 +94,10 @@ def _closure(context: Context, name: str, packages: tuple[str, ...], status: Pat
         context.layout,
         closure_step(name),
         title("RESOLVE", f"Debian packages for {name}"),
-        functools.partial(debian.close, context.layout, name, packages, status),
+        functools.partial(lock.close, context.layout, locked(context), name, packages, status),
+        inputs=(locked(context).path,) if locked(context).path.is_file() else (),
         needs=(UPDATE,) if status is None else (UPDATE, BASE),
-        config={"packages": packages},
+        config={"packages": packages, "policy": context.config.lock_policy},
     )
 
 

@@ -21,7 +21,7 @@ from buildchain.actions import iso, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, title
-from buildchain.tasks import host, images, packaging, salt_tree
+from buildchain.tasks import host, images, lock, packaging, salt_tree
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 from buildchain.tools import iso as iso_tool
@@ -50,6 +50,7 @@ def parts(context: Context) -> tuple[Part, ...]:
         ),
         Part(layout.receipt(images.REGISTRY), layout.registry_config, "."),
         Part(layout.receipt(salt_tree.DEPLOY), layout.salt_tree, "."),
+        Part(layout.receipt(lock.RECORD), lock.record_file(context).parent, "lock"),
     )
 
 

@@ -2,7 +2,7 @@
 
 ::
 
-    _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}   lock:python
+    _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}
           ├────────────> test:{unit,registry,render,integration}
           └> _salt_environment ──────────────┘         │
                             iso, _testbed_image ───────┘
@@ -184,24 +184,6 @@ def task_codegen() -> Task:
         "task_dep": list(needed),
         "io": {"capture": False},
     }
-
-
-def task_lock() -> Iterator[Task]:
-    """Refresh what is locked."""
-    context = current()
-    yield {"basename": "lock", "name": None, "doc": "Refresh what is locked, show what changed."}
-    yield _task(
-        "lock:python",
-        title("LOCK", "Python packages"),
-        functools.partial(_lock_python, context),
-        "Refresh requirements*.txt from requirements*.in.",
-        ENVIRONMENT,
-    )
-
-
-def _lock_python(context: Context) -> None:
-    for source in ("requirements", "requirements-dev"):
-        quality.lock(context.config.root, source)
 
 
 def task_test() -> Iterator[Task]:

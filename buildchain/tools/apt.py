@@ -100,6 +100,12 @@ def argv_for_install(
     return ["apt-get", "-c", configuration_file, "-q", "-y", *mode, "install", *packages]
 
 
+def argv_for_download(configuration_file: Path, files: Iterable[DebianFile]) -> list[str | Path]:
+    """Download packages at exactly these versions into the working directory."""
+    wanted = [f"{file.name}:{file.architecture}={file.version}" for file in files]
+    return ["apt-get", "-c", configuration_file, "-q", "download", *wanted]
+
+
 def argv_for_source(configuration_file: Path, package: str, version: str) -> list[str | Path]:
     """Download the files of a source package into the working directory."""
     return ["apt-get", "-c", configuration_file, "-q", "source", "--download-only",

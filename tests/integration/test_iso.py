@@ -102,6 +102,19 @@ def test_images_are_those_of_the_pins(iso_tree: pathlib.Path) -> None:
     assert found == {f"{name}:{tag}" for name, tag in IMAGES.items()}
 
 
+def test_every_downloaded_package_is_in_the_record(iso_tree: pathlib.Path) -> None:
+    record = json.loads((iso_tree / "lock/debian.lock").read_bytes())
+    recorded = {file["sha256"] for file in record["node"]["packages"]}
+    ours = ("kubeadm_", "kubectl_", "kubelet_")
+    pool = (iso_tree / "packages/debian/metalk8s/pool").rglob("*.deb")
+    shipped = {
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in pool
+        if not path.name.startswith(ours)
+    }
+    assert shipped == recorded
+
+
 def test_layers_are_shared(build_root: pathlib.Path) -> None:
     places: dict[str, set[int]] = {}
     for path in (build_root / "root" / "images").rglob("*"):

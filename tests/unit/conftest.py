@@ -17,6 +17,7 @@ from buildchain import events
 from buildchain.actions import signing
 from buildchain.layout import Layout
 from tests.unit import engine_api
+from tests.unit.archive import Archive
 
 # No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
 hypothesis.settings.register_profile("unit", deadline=None, max_examples=40, database=None)
@@ -147,3 +148,9 @@ def make_tar(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+def archive(fake_program: object, tmp_path: Path) -> Archive:
+    """Provide a Debian archive."""
+    return Archive(fake_program, tmp_path / "archive")

@@ -9,73 +9,11 @@ from buildchain.errors import ChecksumError, FetchError, PinError
 from buildchain.model import Package, Source
 from buildchain.store.blobs import Store
 
-# An archive of packages whose content is their file name. FAIL names calls that fail once.
-APT = """
-import hashlib, pathlib, re
-state = pathlib.Path({state!r})
-versions = json.loads((state / "versions").read_text())
-def deb(name):
-    name = re.sub("[^a-z0-9+.-]", "", name)
-    version = versions.get(name, "1:2.0-1").replace(":", "%3a")
-    file = f"{{name}}_{{version}}_amd64.deb"
-    return file, hashlib.sha256(file.encode()).hexdigest()
-def fail(kind):
-    mark = state / kind
-    if mark.exists():
-        left = int(mark.read_text() or 1) - 1
-        mark.write_text(str(left)) if left else mark.unlink()
-        print(f"E: no {{kind}} today")
-        sys.exit(100)
-if argv[0] == "indextargets":
-    print((state / "targets").read_text(), end="")
-elif argv[-1] == "update":
-    fail("update")
-elif "source" in argv:
-    fail("source")
-    for file in state.glob("sources/*"):
-        pathlib.Path(file.name).write_bytes(file.read_bytes())
-else:
-    names = argv[argv.index("install") + 1:]
-    conf = pathlib.Path(argv[1]).read_text()
-    archives = pathlib.Path(re.search('Dir::Cache::archives "(.*)"', conf)[1])
-    if "--print-uris" in argv:
-        fail("resolve")
-        for name in names:
-            file, sha = deb(name)
-            print(f"'http://deb/{{file}}' {{file}} {{len(file)}} SHA256:{{sha}}")
-    else:
-        fail("download")
-        for name in names:
-            file, sha = deb(name)
-            if not (archives / file).exists():
-                print(f"Get:1 http://deb {{name}}")
-                (archives / file).write_text((state / "evil").read_text() if
-                                             (state / "evil").exists() else file)
-"""
 
-
-class Archive:
-    def __init__(self, programs, folder):
-        self.programs, self.folder = programs, folder
-        (folder / "sources").mkdir(parents=True)
-        self.set("versions", "{}")
-        self.set("targets", "http://deb/|bookworm|main|Debian|deb\n")
-        programs("apt-get", APT.format(state=str(folder)))
-
-    def set(self, name, text):
-        (self.folder / name).write_text(text)
-
-    def verbs(self):
-        return [
-            "print" if "--print-uris" in argv else "download" if "--download-only" in argv
-            and "install" in argv else argv[-1] if argv[-1] == "update" else argv[0]
-            for argv in self.programs.calls("apt-get")
-        ]  # fmt: skip
-
-
-@pytest.fixture
-def archive(fake_program, tmp_path):
-    return Archive(fake_program, tmp_path / "archive")
+def close(layout, name, packages, status=None):
+    """Resolve a set of packages and list it."""
+    files = debian.resolve(layout, name, packages, status)
+    return debian.list_closure(layout, name, files, [])
 
 
 @pytest.fixture
@@ -109,8 +47,8 @@ def test_refresh_without_network(archive, layout, pins):
 
 
 def test_close_fetches_into_the_store_and_lists(archive, layout, recorded):
-    made = debian.close(layout, "node", ["b", "a"])
-    assert made.facts == {"packages": 2}
+    made = close(layout, "node", ["b", "a"])
+    assert made.facts == {"packages": 2, "replaced": []}
     files = debian.read_closure(layout.closure("node"))
     assert [(f.name, f.version) for f in files] == [("a", "1:2.0-1"), ("b", "1:2.0-1")]
     store = Store(layout.store)
@@ -119,27 +57,27 @@ def test_close_fetches_into_the_store_and_lists(archive, layout, recorded):
     links = debian.link_closure(layout, "node", layout.build / "debs")
     assert [link.name for link in links] == ["a_2.0-1_amd64.deb", "b_2.0-1_amd64.deb"]
     assert all(link.samefile(store.path(f.sha256)) for link, f in zip(links, files, strict=True))
-    assert [p for p in layout.build.iterdir() if p.name.startswith("apt-node")] == []
+    assert list(layout.temporary.iterdir()) == []
 
 
 def test_what_is_in_the_store_is_not_fetched_again(archive, layout):
-    debian.close(layout, "one", ["a"])
-    debian.close(layout, "two", ["a"])
+    close(layout, "one", ["a"])
+    close(layout, "two", ["a"])
     assert archive.verbs() == ["print", "download", "print"]
-    debian.close(layout, "three", ["a", "b"])
+    close(layout, "three", ["a", "b"])
     assert archive.verbs()[3:] == ["print", "download"]
 
 
 def test_status_says_what_is_installed(archive, layout, tmp_path):
     status = tmp_path / "status"
-    debian.close(layout, "node", ["a"], status)
+    close(layout, "node", ["a"], status)
     assert f'Dir::State::status "{status}"' in (layout.apt / "node.conf").read_text()
 
 
 @pytest.mark.parametrize("kind", ["resolve", "download"])
 def test_an_archive_that_moved_on_is_read_again_once(archive, layout, recorded, kind):
     archive.set(kind, "")
-    debian.close(layout, "node", ["a"])
+    close(layout, "node", ["a"])
     assert "update" in archive.verbs()
     assert any("moved on" in note for note in recorded.notes)
 
@@ -148,7 +86,7 @@ def test_an_archive_that_moved_on_is_read_again_once(archive, layout, recorded, 
 def test_packages_that_cannot_be_had(archive, layout, kind):
     archive.set(kind, "9")
     with pytest.raises(FetchError, match="Debian packages for node cannot be had: a, b") as caught:
-        debian.close(layout, "node", ["a", "b"])
+        close(layout, "node", ["a", "b"])
     assert f"no {kind} today" in caught.value.details
     assert not layout.closure("node").exists()
 
@@ -156,7 +94,7 @@ def test_packages_that_cannot_be_had(archive, layout, kind):
 def test_wrong_bytes_do_not_enter_the_store(archive, layout):
     archive.set("evil", "evil")
     with pytest.raises(ChecksumError, match=r"a_1%3a2\.0-1_amd64\.deb: expected SHA-256"):
-        debian.close(layout, "node", ["a"])
+        close(layout, "node", ["a"])
     assert [p for p in layout.store.rglob("*") if p.is_file()] == []
     assert not layout.closure("node").exists()
 
@@ -202,7 +140,7 @@ def test_source_with_wrong_bytes(archive, layout, tmp_path):
 
 
 def test_the_format_of_a_closure(archive, layout):
-    debian.close(layout, "node", ["a"])
+    close(layout, "node", ["a"])
     assert [sorted(entry) for entry in json.loads(layout.closure("node").read_text())] == [
         ["architecture", "file", "name", "sha256", "size", "version"]
     ]

@@ -23,9 +23,9 @@ from buildchain.store.blobs import Store
 from buildchain.tasks import context
 from buildchain.tasks import host as host_tasks
 from tests.unit import engine_api, fakes
+from tests.unit.archive import Archive
 from tests.unit.running import run_doit
 from tests.unit.test_actions_base import MMDEBSTRAP
-from tests.unit.test_actions_debian import Archive
 from tests.unit.test_actions_host import DAEMON
 from tests.unit.test_actions_images import export, tar_of
 from tests.unit.test_actions_packages import mounts

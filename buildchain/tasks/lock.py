@@ -1,0 +1,123 @@
+"""What is locked, and what a build really used.
+
+::
+
+    lock:debian, lock:python          refresh the locks of the checkout, show what changed
+    _debian_closure:* ──> _lock_record    on the ISO: debian.lock, what this build is made of
+
+Leaves ``_build/lock/debian.lock``; the locks themselves are in ``buildchain/pins/<profile>`` and
+``requirements*.txt``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from buildchain import receipt
+from buildchain.actions import base, debian, lock, quality, signing
+from buildchain.actions.lock import Entry
+from buildchain.layout import Layout
+from buildchain.receipt import Made, write_whole
+from buildchain.targets.step import Step, Task, guarded, title
+from buildchain.tasks import foundations
+from buildchain.tasks.context import Context, current
+from buildchain.tasks.host import checks
+
+RECORD = "_lock_record"
+
+
+def record_file(context: Context) -> Path:
+    """Return where the record is."""
+    return context.layout.build / "lock" / "debian.lock"
+
+
+def task__lock_record() -> Iterator[Task]:
+    """Record the Debian packages that this build is made of."""
+    context = current()
+    names = [n for n in ("base", *foundations.closures(context)) if n != "testbed"]
+    if context.config.base_image:
+        names.remove("base")
+    yield Step(
+        context.layout,
+        RECORD,
+        title("RECORD", "Debian packages of this build"),
+        functools.partial(_record, context, tuple(names)),
+        needs=tuple(foundations.closure_step(name) for name in names),
+        config={"names": names},
+        code=(lock,),
+    ).task()
+
+
+def _record(context: Context, names: tuple[str, ...]) -> Made:
+    layout, output = context.layout, record_file(context)
+    wanted = {**foundations.closures(context), "base": foundations.minimal_packages(context)}
+    lock.write(output, {name: _entry(context, layout, name, wanted[name]) for name in names})
+    replaced = [
+        f"{name}: {line}\n"
+        for name in names
+        for line in _replaced(layout.receipt(foundations.closure_step(name)))
+    ]
+    list_file = output.with_name("replaced.txt")
+    write_whole(list_file, "".join(replaced))
+    return Made((output, list_file))
+
+
+def _replaced(path: Path) -> list[str]:
+    found = receipt.read(path).facts.get("replaced", [])
+    assert isinstance(found, list)
+    return found
+
+
+def _entry(context: Context, layout: Layout, name: str, wanted: tuple[str, ...]) -> Entry:
+    status = None if name == "base" else layout.base_status
+    on = lock.foundation(layout, status, context.config.base_image)
+    return Entry(wanted, on, debian.read_closure(layout.closure(name)))
+
+
+def task_lock() -> Iterator[Task]:
+    """Refresh what is locked, show what changed."""
+    context = current()
+    yield {"basename": "lock", "name": None, "doc": task_lock.__doc__}
+    for name, what, action, after in (
+        ("debian", "Debian packages", _lock_debian, checks("mmdebstrap", "apt-ftparchive", "gpg")),
+        ("python", "Python packages", _lock_python, ("_dev_environment",)),
+    ):
+        yield {
+            "basename": "lock",
+            "name": name,
+            "doc": f"Refresh the lock of {what}.",
+            "title": functools.partial(_lock_title, what),
+            "actions": [(guarded(functools.partial(action, context)), [])],
+            "task_dep": list(after),
+            "io": {"capture": False},
+        }
+
+
+def _lock_title(what: str, _task: object) -> str:
+    return title("LOCK", what)
+
+
+def _lock_python(context: Context) -> None:
+    for source in ("requirements", "requirements-dev"):
+        quality.lock(context.config.root, source)
+
+
+def _lock_debian(context: Context) -> None:
+    """Resolve every set anew, beside the build: the base first, then what stands on it."""
+    layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock")
+    layout.build.mkdir(parents=True)
+    pins = context.catalog
+    debian.refresh(layout, pins)
+    minimal = foundations.minimal_packages(context)
+    debian.list_closure(layout, "base", debian.resolve(layout, "base", minimal), ())
+    with signing.signer(context.layout, context.config.signing_key) as signer:
+        base.make_base(layout, pins.base_packages, context.content, signer)
+    entries = {"base": _entry(context, layout, "base", minimal)}
+    for name, packages in foundations.closures(context).items():
+        files = debian.resolve(layout, name, packages, layout.base_status)
+        debian.list_closure(layout, name, files, ())
+        entries[name] = _entry(context, layout, name, packages)
+    lock.refresh(foundations.locked(context), entries)
