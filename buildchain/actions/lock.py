@@ -115,6 +115,9 @@ def close(
     """
     entry = read(locked.path).get(name)
     on = foundation(layout, status, locked.base_image)
+    if entry is not None and locked.base_image and entry.on != on:
+        # On a foreign base other packages are needed; the lock of our own says nothing about it.
+        entry = None
     if (
         entry is not None
         and (entry.wanted, entry.on) == (tuple(packages), on)

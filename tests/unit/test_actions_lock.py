@@ -110,6 +110,12 @@ def test_another_file_of_the_locked_version_is_refused(archive, filled, layout):
     assert [p for p in layout.store.rglob("*") if p.is_file()] == []
 
 
+def test_the_lock_of_our_base_says_nothing_of_a_foreign_one(archive, filled, layout):
+    archive.set("versions", json.dumps({"a": "3.0-1"}))
+    made = close(layout, Locked(filled.path, "roll", "debian@sha256:1"))
+    assert made.facts["replaced"] == []
+
+
 def file(name, version):
     return DebianFile(name, version, "amd64", f"{name}.deb", 1, "0" * 64)
 
