@@ -7,13 +7,15 @@ printed.
 
 from __future__ import annotations
 
+import atexit
 import collections
+import contextlib
 import os
 import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from buildchain import events
@@ -49,6 +51,7 @@ def run(
     on_line: Callable[[str], None] | None = None,
     solution: str = "",
     echo: bool = False,
+    own_group: bool = False,
 ) -> str:
     """Run a program to its end and return what it printed (both streams).
 
@@ -57,6 +60,8 @@ def run(
     :param on_line: called with every line as it comes.
     :param solution: remedy of the error, when the default (read the log) is too little.
     :param echo: pass its output on to the terminal.
+    :param own_group: give it a process group, for programs that signal theirs when they fail. It
+        cannot ask anything on the terminal then.
     :raises ToolError: the program does not exist.
     :raises SpaceError: it failed for want of room.
     :raises CommandError: it ended with a status other than 0, or by a signal.
@@ -74,6 +79,7 @@ def run(
             text=True,
             encoding="utf-8",
             errors="replace",
+            process_group=0 if own_group else None,
         )
     except FileNotFoundError as error:
         if cwd is not None and not cwd.is_dir():
@@ -81,7 +87,8 @@ def run(
         raise ToolError(f"the program {words[0]} is not there") from error
     except PermissionError as error:
         raise ToolError(f"{words[0]} is no program that can be run") from error
-    output = _consume(child, on_line, events.echo if echo else events.transcript)
+    with _guarded_group(child.pid if own_group else None):
+        output = _consume(child, on_line, events.echo if echo else events.transcript)
     if child.returncode:
         failed = failure(words, child.returncode, output, solution)
         if echo:
@@ -89,6 +96,36 @@ def run(
             failed.details = ""
         raise failed
     return output
+
+
+# Process groups of their own that run now: Ctrl-C on the terminal does not reach them.
+_GROUPS: set[int] = set()
+
+
+@contextlib.contextmanager
+def _guarded_group(group: int | None) -> Iterator[None]:
+    if group is None:
+        yield
+        return
+    _GROUPS.add(group)
+    try:
+        yield
+    except BaseException:
+        _end_group(group)
+        raise
+    finally:
+        _GROUPS.discard(group)
+
+
+def _end_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGTERM)
+
+
+@atexit.register
+def _end_groups() -> None:
+    for group in tuple(_GROUPS):
+        _end_group(group)
 
 
 def detach(argv: Sequence[str], log: Path) -> None:

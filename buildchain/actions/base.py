@@ -63,7 +63,8 @@ def make_base(layout: Layout, packages: Sequence[str], content: Content, signer:
         argv = mmdebstrap.argv_for_root(
             local, keyring, content.suite, packages, tar, as_root=as_root
         )
-        process.run(argv, env={"SOURCE_DATE_EPOCH": str(content.epoch)})
+        # mmdebstrap sends SIGHUP to its whole process group when it cannot write its output.
+        process.run(argv, env={"SOURCE_DATE_EPOCH": str(content.epoch)}, own_group=True)
         return _finish_base(layout, tar)
 
 

@@ -142,3 +142,29 @@ def test_detached_daemon_outlives_its_starter(tmp_path):
     finally:
         if pid:
             os.kill(pid, signal.SIGKILL)
+
+
+def test_a_program_that_signals_its_group_does_not_end_us():
+    argv = ["sh", "-c", "echo disk trouble; kill -HUP 0"]
+    with pytest.raises(CommandError, match="signal SIGHUP") as caught:
+        process.run(argv, own_group=True)
+    assert "disk trouble" in caught.value.details
+
+
+def test_a_group_ends_with_what_was_interested_in_it(tmp_path):
+    mark = tmp_path / "pid"
+    script = f"sleep 60 & echo $! > {mark}; echo ready; wait"
+
+    def stop(_line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.run(["sh", "-c", script], on_line=stop, own_group=True)
+    pid = int(mark.read_text())
+    for _ in range(100):
+        # An orphan that ended is a zombie until somebody collects it.
+        status = Path(f"/proc/{pid}/stat")
+        if not status.exists() or status.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("the group lives on")
