@@ -28,6 +28,7 @@ from buildchain.tasks.iso import (
 from buildchain.tasks.lock import task__lock_record, task_lock
 from buildchain.tasks.packaging import (
     task__build_packages,
+    task__package_check,
     task__package_repository,
     task_packaging,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "task__iso_populate",
     "task__iso_product",
     "task__lock_record",
+    "task__package_check",
     "task__package_repository",
     "task__registry_config",
     "task__salt_environment",

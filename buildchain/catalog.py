@@ -13,13 +13,16 @@ from buildchain.errors import PinError
 from buildchain.model import Image, Package, Source, Tool, Version
 
 Record = TypeVar("Record")
-# Tables of profile.toml, their keys and the types of the values ("list": of strings).
+# Who installs what: the spec's roles, in the order in which a site grows.
+ROLES = ("bootstrap", "master", "etcd", "node", "infra")
+# Tables of profile.toml, their keys and the types of the values ("list": of strings, "roles": a
+# table with a list for each role).
 PROFILE_KEYS = {
-    "debian": {"suite": "str", "architecture": "str", "keyring": "str"},
+    "debian": {"suite": "str", "architecture": "str", "keyring": "str", "roles": "roles"},
+    "redhat": {"releases": "list", "minimal": "list", "roles": "roles"},
     "content": {"epoch": "int"},
     "base": {"packages": "list"},
     "builder": {"packages": "list"},
-    "node": {"packages": "list"},
     "testbed": {"packages": "list"},
 }
 
@@ -29,6 +32,10 @@ class Catalog:
     """Everything a profile pins.
 
     :param content_epoch: date inside packages and layers, seconds since 1970.
+    :param debian_roles: role to names of Debian packages, ours among them.
+    :param redhat_releases: major versions of EL that there are repositories for.
+    :param redhat_minimal: what an EL machine has at least: names that packages may require.
+    :param redhat_roles: role to names of RPMs, ours among them.
     """
 
     version: Version
@@ -38,13 +45,23 @@ class Catalog:
     content_epoch: int
     base_packages: tuple[str, ...]
     builder_packages: tuple[str, ...]
-    node_packages: tuple[str, ...]
     testbed_packages: tuple[str, ...]
+    debian_roles: Mapping[str, tuple[str, ...]]
+    redhat_releases: tuple[str, ...]
+    redhat_minimal: tuple[str, ...]
+    redhat_roles: Mapping[str, tuple[str, ...]]
     packages: tuple[Package, ...]
     images: tuple[Image, ...]
 
     def package(self, name: str) -> Package:
         return next(package for package in self.packages if package.name == name)
+
+    @property
+    def node_packages(self) -> tuple[str, ...]:
+        """Debian's own packages that a node of any role installs."""
+        ours = {name for package in self.packages for name in package.debs}
+        wanted = {name for names in self.debian_roles.values() for name in names}
+        return tuple(sorted(wanted - ours))
 
 
 def load(root: Path, profile: str) -> Catalog:
@@ -62,11 +79,20 @@ def load(root: Path, profile: str) -> Catalog:
         content_epoch=settings["content"]["epoch"],
         base_packages=tuple(settings["base"]["packages"]),
         builder_packages=tuple(settings["builder"]["packages"]),
-        node_packages=tuple(settings["node"]["packages"]),
         testbed_packages=tuple(settings["testbed"]["packages"]),
+        debian_roles=_roles(settings["debian"]),
+        redhat_releases=tuple(settings["redhat"]["releases"]),
+        redhat_minimal=tuple(settings["redhat"]["minimal"]),
+        redhat_roles=_roles(settings["redhat"]),
         packages=tuple(_packages(folder / "packages.toml")),
         images=tuple(records(folder / "images.toml", Image)),
     )
+
+
+def _roles(table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return what each role installs: every machine is a node."""
+    roles = table["roles"]
+    return {role: tuple(sorted({*roles["node"], *roles[role]})) for role in ROLES}
 
 
 def tools(root: Path) -> tuple[Tool, ...]:
@@ -160,12 +186,26 @@ def _problems(where: str, table: Mapping[str, object], kind: type[Record]) -> li
 
 
 def _type_problems(where: str, key: str, value: object, expected: str) -> list[str]:
-    """Compare a value with ``str``, ``bool``, ``int`` or ``list`` (of strings)."""
+    """Compare a value with ``str``, ``bool``, ``int``, ``list`` (of strings) or ``roles``."""
+    if expected == "roles":
+        return _role_problems(where, value)
     if type(value).__name__ != expected:
         return [f"{where}: {key} must be a {expected}"]
     if isinstance(value, list) and not all(isinstance(item, str) for item in value):
         return [f"{where}: {key} must be a list of strings"]
     return []
+
+
+def _role_problems(where: str, value: object) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{where}: roles must be a table"]
+    problems = [f"{where}: no such role: {role}" for role in value if role not in ROLES]
+    for role in ROLES:
+        if role not in value:
+            problems.append(f"{where}: role {role} is missing")
+        else:
+            problems += _type_problems(where, f"role {role}", value[role], "list")
+    return problems
 
 
 def _profile(path: Path) -> dict[str, dict[str, Any]]:

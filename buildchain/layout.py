@@ -96,9 +96,9 @@ class Layout:
     def package(self, name: str) -> Path:
         return self.build / "packages" / name
 
-    @property
-    def rpm_repository(self) -> Path:
-        return self.build / "repositories" / "redhat" / "metalk8s"
+    def rpm_repository(self, release: str) -> Path:
+        """Repository for a major version of EL."""
+        return self.build / "repositories" / "redhat" / f"metalk8s-el{release}"
 
     @property
     def deb_repository(self) -> Path:

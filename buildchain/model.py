@@ -45,15 +45,31 @@ class Package:
     :param binaries: what the compilation leaves, by file name.
     :param rpms: binary RPM names.
     :param debs: binary DEB names.
+    :param go_debs: Debian packages whose Go sources (with all they need) are a bundle.
+    :param wheels: file of the package's folder that lists Python distributions and their SHA-256
+        as ``sha256sum`` does; they are a bundle. Empty: none.
     """
 
     name: str
     version: str
     release: str
-    sources: tuple[Source, ...]
     binaries: tuple[str, ...]
     rpms: tuple[str, ...]
     debs: tuple[str, ...]
+    sources: tuple[Source, ...] = ()
+    go_debs: tuple[str, ...] = ()
+    wheels: str = ""
+
+    @property
+    def bundles(self) -> tuple[str, ...]:
+        """File names of the archives that many small inputs are packed into."""
+        kinds = [kind for kind, has in (("gocode", self.go_debs), ("wheels", self.wheels)) if has]
+        return tuple(f"{self.name}-{self.version}-{kind}.tar" for kind in kinds)
+
+    @property
+    def archives(self) -> tuple[str, ...]:
+        """File names of what ``prepare.sh`` unpacks, in order."""
+        return (*(source.file for source in self.sources), *self.bundles)
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain import receipt
-from buildchain.actions import debian, engine
+from buildchain.actions import bundles, debian, engine
 from buildchain.actions.repositories import replaced
-from buildchain.errors import ContentError, PinError
+from buildchain.errors import CommandError, ContentError, PinError
 from buildchain.layout import Layout
 from buildchain.model import Package
 from buildchain.receipt import Made, write_whole
@@ -32,6 +33,7 @@ from buildchain.tools import rpm
 FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS")
 # Where a package's folder keeps the files its spec names.
 PLACES = (".", "files", "patches")
+UNMET = re.compile(r"Unmet build dependencies: (?P<names>.+)")
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def read_meta(layout: Layout, package: Package) -> Made:
         for field in ("name", "version", "release")
         if getattr(spec, field) != getattr(package, field)
     ]
-    pinned = {source.file for source in package.sources}
+    pinned = set(package.archives)
     folder = layout.package_sources(package.name)
     problems += [
         f"{name} is neither pinned nor in {folder}"
@@ -104,13 +106,17 @@ def local_sources(layout: Layout, package: Package) -> tuple[Path, ...]:
     return tuple(p for place in PLACES for p in sorted((folder / place).glob("*")) if p.is_file())
 
 
-def get_sources(layout: Layout, package: Package) -> Made:
-    """Collect everything the spec names in ``SOURCES``: pinned files and our own."""
+def get_sources(layout: Layout, package: Package, epoch: int) -> Made:
+    """Collect everything the spec names in ``SOURCES``: pinned files, bundles and our own.
+
+    :param epoch: date of what is in bundles, seconds since 1970.
+    """
     meta = layout.package(package.name) / f"{package.name}.meta"
     spec = json.loads(meta.read_text(encoding="utf-8"))
     folder = layout.package_sources(package.name)
     with replaced(layout.package(package.name) / "SOURCES") as fresh:
         made = debian.get_sources(layout, package, fresh)
+        bundles.make(layout, package, fresh, epoch)
         for name in (*spec["sources"], *spec["patches"]):
             local = _local(folder, name)
             if local is not None and not (fresh / name).exists():
@@ -131,14 +137,22 @@ def _work(layout: Layout, package: Package, purpose: str) -> Path:
 def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made:
     """Unpack, patch and compile; the compiler's cache is kept between builds.
 
-    :raises ContentError: a binary the pins promise was not built.
+    A package without a ``compile.sh`` has nothing to compile and leaves an empty folder.
+
+    :raises ContentError: the builder lacks what the package is built with, or a binary the pins
+        promise was not built.
     """
     sources = layout.package(package.name) / "SOURCES"
     meta = json.loads((sources.parent / f"{package.name}.meta").read_text(encoding="utf-8"))
     patches = " ".join(f"/sources/{name}" for name in meta["patches"])
-    archives = " ".join(f"/sources/{source.file}" for source in package.sources)
+    archives = " ".join(f"/sources/{name}" for name in package.archives)
     layout.go_cache.mkdir(parents=True, exist_ok=True)
     work = _work(layout, package, "compile")
+    final = layout.package(package.name) / "compiled"
+    _check_build_dependencies(layout, package, builder, work)
+    if not (sources / "compile.sh").is_file():
+        with replaced(final):
+            return Made()
     script = (
         "set -e; cd /work; "
         f"sh /sources/prepare.sh {archives} tree {patches}; "
@@ -156,11 +170,34 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
     missing = [name for name in package.binaries if name not in built]
     if missing:
         raise ContentError(f"{package.name}: compile.sh did not leave {', '.join(missing)}")
-    final = layout.package(package.name) / "compiled"
     shutil.rmtree(final, ignore_errors=True)
     (work / "compiled").rename(final)
     shutil.rmtree(work, ignore_errors=True)
     return Made((final,))
+
+
+def _check_build_dependencies(
+    layout: Layout, package: Package, builder: Builder, work: Path
+) -> None:
+    folder = layout.package_sources(package.name) / "debian"
+    try:
+        _run(
+            builder,
+            f"{package.name}-dependencies",
+            # Without what Debian counts as essential for any build: a C++ compiler, among others.
+            ["dpkg-checkbuilddeps", "-I", "/packaging/control"],
+            {folder: "/packaging", work: "/work"},
+            writable=(work,),
+        )
+    except CommandError as error:
+        unmet = UNMET.search(error.details)
+        if unmet is None:
+            raise
+        raise ContentError(
+            f"package {package.name}: the builder lacks {unmet['names'].strip()} "
+            f"({folder / 'control'}, Build-Depends)",
+            solution="Add it to [builder] packages in the profile's profile.toml.",
+        ) from error
 
 
 def _run(
@@ -241,8 +278,7 @@ def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
     )
     script = (
         f"set -e; cd /work/source/{package.name}; METALK8S_PREBUILT=/compiled "
-        # The builder has no C++ compiler, which Debian counts as essential for any build.
-        "dpkg-buildpackage --build=binary --no-sign --no-check-builddeps; "
+        "dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps; "
         "mkdir /work/out; mv ../*.deb /work/out/"
     )
     _run(

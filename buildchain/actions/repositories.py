@@ -10,7 +10,7 @@ import contextlib
 import gzip
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from buildchain import process
@@ -64,17 +64,24 @@ def make_deb_repository(
     return folder
 
 
-def make_rpm_repository(
-    folder: Path, packages: Iterable[Path], signer: Signer, *, epoch: int
-) -> Path:
-    """Make a signed RPM repository; the packages are copied and signed, the originals stay."""
-    with replaced(folder) as fresh:
-        copies = [Path(shutil.copy(package, fresh)) for package in sorted(packages)]
+def make_rpm_repositories(
+    folders: Sequence[Path], packages: Iterable[Path], signer: Signer, *, epoch: int
+) -> tuple[Path, ...]:
+    """Make signed RPM repositories of the same packages, which are copied and signed once.
+
+    The originals stay as they are; the repositories share their files as hard links.
+    """
+    with contextlib.ExitStack() as stack:
+        first, *others = [stack.enter_context(replaced(folder)) for folder in folders]
+        copies = [Path(shutil.copy(package, first)) for package in sorted(packages)]
         signer.sign_rpms(copies, epoch=epoch)
         for copy in copies:
             # createrepo_c records when a file was changed.
             os.utime(copy, (epoch, epoch))
-        process.run(repository.argv_for_createrepo(fresh, epoch=epoch))
-        metadata = fresh / "repodata" / "repomd.xml"
-        signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
-    return folder
+            for other in others:
+                link(copy, other / copy.name)
+        for fresh in (first, *others):
+            process.run(repository.argv_for_createrepo(fresh, epoch=epoch))
+            metadata = fresh / "repodata" / "repomd.xml"
+            signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
+    return tuple(folders)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain import receipt
-from buildchain.actions import base, debian, engine, layers, lock, signing
+from buildchain.actions import base, bundles, debian, engine, layers, lock, signing
 from buildchain.actions.lock import Locked
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, title
@@ -37,10 +37,12 @@ def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
     """Return every set of Debian packages that stands on the base, by name."""
     pins = context.catalog
     images = {f"image-{image.name}": image.debs for image in pins.images if image.debs}
+    go = {bundles.closure_name(package): package.go_debs for package in pins.packages}
     return {
         "builder": pins.builder_packages,
         "node": pins.node_packages,
         "testbed": pins.testbed_packages,
+        **{name: debs for name, debs in go.items() if debs},
         **images,
     }
 

@@ -36,14 +36,21 @@ DIGEST = "_iso_digest"
 def parts(context: Context) -> tuple[Part, ...]:
     """Return what goes where on the ISO; nothing else gets there."""
     layout = context.layout
-    repositories = {
-        packaging.repository_step("redhat"): (layout.rpm_repository, "packages/redhat/metalk8s"),
-        packaging.repository_step("debian"): (layout.deb_repository, "packages/debian/metalk8s"),
-    }
+    repositories = (
+        *(("redhat", folder) for folder in packaging.rpm_folders(context)),
+        ("debian", layout.deb_repository),
+    )
     return (
         Part(layout.receipt(PRODUCT), layout.product, "product.txt"),
         Part(layout.receipt(KEY), layout.keys, "keys"),
-        *(Part(layout.receipt(step), *place) for step, place in repositories.items()),
+        *(
+            Part(
+                layout.receipt(packaging.repository_step(family)),
+                folder,
+                f"packages/{family}/{folder.name}",
+            )
+            for family, folder in repositories
+        ),
         *(
             Part(layout.receipt(step), layout.images, "images")
             for step in images.image_steps(context)
@@ -117,7 +124,7 @@ def task__iso_populate() -> Iterator[Task]:
         title("POPULATE", "tree of the ISO"),
         functools.partial(_populate, context),
         inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
-        needs=(images.SHARE,),
+        needs=(images.SHARE, *map(packaging.check_step, ("redhat", "debian"))),
         config={"parts": [[str(part.source), part.target] for part in everything]},
         code=(iso,),
         fingerprint=functools.partial(_epoch, context),

@@ -8,6 +8,8 @@
               _builder_image ─────────────────┘           └> pkg_deb ──> _package_repository:debian
     _debian_closure:node ───────────────────────────────────────────────────┘
 
+    _package_repository:<family> ──> _package_check:<family>    every role installs from it alone
+
 Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repositories``.
 """
 
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from buildchain import receipt
-from buildchain.actions import debian, engine, packages, repositories, signing
+from buildchain.actions import bundles, closures, debian, engine, packages, repositories, signing
 from buildchain.layout import Layout
 from buildchain.model import Package
 from buildchain.receipt import Made
@@ -29,6 +31,7 @@ from buildchain.tasks.host import checks
 from buildchain.tools import repository, rpm
 
 NODE = foundations.closure_step("node")
+EVERYTHING = "everything we build"
 
 
 def stage(package: str, name: str) -> str:
@@ -78,11 +81,18 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
     yield outline.step(
         "pkg_get_source",
         "GET SOURCE",
-        packages.get_sources,
+        functools.partial(packages.get_sources, epoch=context.catalog.content_epoch),
         inputs=packages.local_sources(layout, package),
         needs=("pkg_rpmspec",),
-        config=pins,
-        others=(foundations.UPDATE,),
+        config={**pins, "go": package.go_debs, "content": context.catalog.content_epoch},
+        others=(
+            foundations.UPDATE,
+            *(
+                (foundations.closure_step(bundles.closure_name(package)),)
+                if package.go_debs
+                else ()
+            ),
+        ),
     )
     yield outline.step(
         "pkg_compile",
@@ -167,7 +177,7 @@ class _Outline:
             config=config or {},
             owns=owns,
             products=products,
-            code=(packages, rpm) if others else (),
+            code=(packages, bundles, rpm) if others else (),
         )
 
 
@@ -186,7 +196,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         title("REPOSITORY", "RPM, metalk8s"),
         functools.partial(_redhat, context),
         needs=(*(stage(p.name, "pkg_rpm") for p in all_packages), "_iso_key"),
-        config=epoch,
+        config={**epoch, "releases": context.catalog.redhat_releases},
         code=(repositories, repository),
         after=checks("createrepo_c", "rpmsign", "gpg"),
     )
@@ -213,16 +223,20 @@ def _built(context: Context, name: str, suffix: str) -> list[Path]:
     ]
 
 
+def rpm_folders(context: Context) -> tuple[Path, ...]:
+    """Return the repositories for EL, one for each major version."""
+    return tuple(map(context.layout.rpm_repository, context.catalog.redhat_releases))
+
+
 def _redhat(context: Context) -> Made:
-    folder = context.layout.rpm_repository
     with signing.signer(context.layout, context.config.signing_key) as signer:
-        repositories.make_rpm_repository(
-            folder,
+        folders = repositories.make_rpm_repositories(
+            rpm_folders(context),
             _built(context, "pkg_rpm", ".rpm"),
             signer,
             epoch=context.catalog.content_epoch,
         )
-    return Made((folder,))
+    return Made(folders)
 
 
 def _debian(context: Context) -> Made:
@@ -244,9 +258,60 @@ def _debian(context: Context) -> Made:
     return Made((folder,))
 
 
+def check_step(family: str) -> str:
+    """Return the step that proves a family's repository complete."""
+    return f"_package_check:{family}"
+
+
+def task__package_check() -> Iterator[Task]:
+    """Solve the installation of every role from the repository alone."""
+    for step in _checks(current()):
+        yield step.task()
+
+
+def _checks(context: Context) -> Iterator[Step]:
+    pins, layout = context.catalog, context.layout
+    for family, roles, action in (
+        ("redhat", pins.redhat_roles, _check_redhat),
+        ("debian", pins.debian_roles, _check_debian),
+    ):
+        yield Step(
+            layout,
+            check_step(family),
+            title("CHECK", f"{family} packages of every role"),
+            functools.partial(action, context),
+            needs=(repository_step(family), foundations.BASE),
+            config={"roles": dict(roles), "minimal": pins.redhat_minimal},
+            code=(closures,),
+            after=checks("rpm") if family == "redhat" else (),
+        )
+
+
+def _check_redhat(context: Context) -> Made:
+    pins = context.catalog
+    ours = {name for package in pins.packages for name in package.rpms}
+    for folder in rpm_folders(context):
+        closures.check_redhat(
+            folder, pins.redhat_minimal, {**pins.redhat_roles, EVERYTHING: sorted(ours)}
+        )
+    return Made()
+
+
+def _check_debian(context: Context) -> Made:
+    pins, layout = context.catalog, context.layout
+    ours = {name for package in pins.packages for name in package.debs}
+    return closures.check_debian(
+        layout,
+        layout.deb_repository,
+        layout.keys / "metalk8s.gpg",
+        pins.suite,
+        {**pins.debian_roles, EVERYTHING: sorted(ours)},
+    )
+
+
 def task_packaging() -> Task:
     """Build the software packages and repositories."""
     context = current()
     steps = [step for package in context.catalog.packages for step in _stages(context, package)]
     doc = "Download and build the software packages and repositories."
-    return group("packaging", doc, [*steps, *_repositories(context)])
+    return group("packaging", doc, [*steps, *_repositories(context), *_checks(context)])

@@ -1,6 +1,6 @@
 """APT with a private state: the machine's Debian sources, our own lists, cache and dpkg status.
 
-Programs: ``apt-get``. On disk: an apt.conf and a deb822 source list.
+Programs: ``apt-get``, ``dpkg-deb``. On disk: an apt.conf and a deb822 source list.
 """
 
 from __future__ import annotations
@@ -14,6 +14,12 @@ from pathlib import Path
 from buildchain.model import DebianFile
 
 TARGET_FORMAT = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ORIGIN)|$(TARGET_OF)"
+# " kubelet : Depends: mount (>= 2) but it is not installable", further ones without the package
+UNMET_LINE = re.compile(
+    r"^ (?P<package>\S+)? *:? *(?P<relation>\S*Depends|Conflicts|Breaks): "
+    r"(?P<what>.+?) but (?P<why>.+)$"
+)
+NO_PACKAGE = re.compile(r"^E: (?P<why>(?:Unable to locate package|Package '.+' has no).*)$")
 # 'http://…/pool/…/name_1%3a2_amd64.deb' name_1%3a2_amd64.deb 39020 SHA256:<hex>
 URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha>[0-9a-f]{64})$"
@@ -132,3 +138,35 @@ def parse_uris(text: str) -> tuple[DebianFile, ...]:
             )
         )
     return tuple(sorted(found, key=lambda file: (file.name, file.version)))
+
+
+def argv_for_unpacking(deb: Path, root: Path) -> list[str | Path]:
+    """Unpack the files of a package below ``root``."""
+    return ["dpkg-deb", "--extract", deb, root]
+
+
+def repository_source(folder: Path, suite: str, component: str, keyring: Path) -> str:
+    """Return a deb822 source list of one local repository."""
+    return (
+        f"Types: deb\nURIs: file:{folder}\nSuites: {suite}\nComponents: {component}\n"
+        f"Signed-By: {keyring}\n"
+    )
+
+
+def argv_for_simulation(configuration_file: Path, packages: Sequence[str]) -> list[str | Path]:
+    """Solve an installation and change nothing."""
+    return ["apt-get", "-c", configuration_file, "-q", "-y", "--simulate", "install", *packages]
+
+
+def parse_unmet(text: str) -> tuple[str, ...]:
+    """Return what a failed solution lacks, a sentence each."""
+    found = []
+    package = ""
+    for line in text.splitlines():
+        unmet, unknown = UNMET_LINE.match(line), NO_PACKAGE.match(line)
+        if unmet is not None:
+            package = unmet["package"] or package
+            found.append(f"{package} {unmet['relation']}: {unmet['what']} but {unmet['why']}")
+        elif unknown is not None:
+            found.append(unknown["why"])
+    return tuple(dict.fromkeys(found))

@@ -5,8 +5,23 @@ Programs: ``pip``, ``pip-compile``, ``pytest``, ``ruff``, ``mypy``, all of one e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from buildchain.errors import PinError
+
+# The system's Python of every supported OS, whatever runs the build; newest glibc: EL 8's.
+TARGET_PYTHON = "3.11"
+TARGET_GLIBC = 28
+WHEELS_ONLY = (
+    "--only-binary=:all:",
+    f"--python-version={TARGET_PYTHON}",
+    "--implementation=cp",
+    *(f"--abi={abi}" for abi in (f"cp{TARGET_PYTHON.replace('.', '')}", "abi3", "none")),
+    *(f"--platform=manylinux_2_{minor}_x86_64" for minor in range(TARGET_GLIBC, 4, -1)),
+    *(f"--platform=manylinux{old}_x86_64" for old in ("2014", "2010", "1")),
+)
+SOURCES_ONLY = ("--no-binary=:all:", "--no-build-isolation")
 
 
 def argv_for_installation(python: Path, lock: Path) -> list[str | Path]:
@@ -35,3 +50,35 @@ def argv_for_lock(python: Path, source: Path, lock: Path) -> list[str | Path]:
 def argv_for_tests(python: Path, paths: Sequence[str], *options: str) -> list[str | Path]:
     """Run tests."""
     return [python, "-m", "pytest", "-q", "--color=no", *options, *paths]
+
+
+def requirements(files: Mapping[str, str]) -> str:
+    """Return a hashed requirements file for distributions.
+
+    :param files: file name to SHA-256.
+    :raises PinError: a name is none of a distribution.
+    """
+    from packaging.utils import (
+        InvalidSdistFilename,
+        InvalidWheelFilename,
+        parse_sdist_filename,
+        parse_wheel_filename,
+    )
+
+    lines = []
+    for file, digest in sorted(files.items()):
+        try:
+            parse = parse_wheel_filename if file.endswith(".whl") else parse_sdist_filename
+            name, version, *_ = parse(file)
+        except (InvalidSdistFilename, InvalidWheelFilename) as error:
+            raise PinError(f"{file}: {error}", solution="Correct the list.") from error
+        lines.append(f"{name}=={version} --hash=sha256:{digest}\n")
+    return "".join(lines)
+
+
+def argv_for_download(
+    python: Path, lock: Path, folder: Path, options: Sequence[str]
+) -> list[str | Path]:
+    """Download exactly what a hashed requirements file names."""
+    return [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps",
+            "--require-hashes", *options, "--dest", folder, "--requirement", lock]  # fmt: skip

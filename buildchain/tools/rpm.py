@@ -1,11 +1,11 @@
 """Argument lists for rpmbuild, and what a spec file says.
 
-Programs: ``rpmbuild``. Specs are parsed with python-rpm-spec (``pyrpm``).
+Programs: ``rpmbuild``, ``rpm``. Specs are parsed with python-rpm-spec (``pyrpm``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,3 +67,18 @@ def argv_for_rpmbuild(stage: str, spec: str, defines: Mapping[str, str]) -> list
     words = [word for key, value in defines.items() for word in ("--define", f"{key} {value}")]
     # On Debian rpm's own database knows no package, so it cannot judge build requirements.
     return ["rpmbuild", stage, "--nodeps", "--target", "x86_64", *words, spec]
+
+
+def argv_for_query(kind: str, packages: Sequence[Path]) -> list[str | Path]:
+    """Print, for each package, its name and one of its lists, a word on a line.
+
+    :param kind: ``REQUIRE`` or ``PROVIDE``.
+    """
+    layout = f"[%{{=NAME}} %{{{kind}NAME}}\n]"
+    return ["rpm", "--query", "--nosignature", "--queryformat", layout, "--package", *packages]
+
+
+def parse_query(text: str) -> tuple[tuple[str, str], ...]:
+    """Return pairs of package and capability; what only rpm itself gives is left out."""
+    pairs = (line.split(" ", 1) for line in text.splitlines() if " " in line)
+    return tuple((name, what) for name, what in pairs if not what.startswith("rpmlib("))

@@ -35,6 +35,9 @@ elif "download" in argv:
         print(f"Get:1 http://deb {{name}}")
         pathlib.Path(file).write_text((state / "evil").read_text() if
                                       (state / "evil").exists() else file)
+elif "--simulate" in argv:
+    print((state / "unmet").read_text() if (state / "unmet").exists() else "")
+    sys.exit(100 if (state / "unmet").exists() else 0)
 else:
     names = argv[argv.index("install") + 1:]
     conf = pathlib.Path(argv[1]).read_text()

@@ -62,3 +62,25 @@ for path in sorted(pathlib.Path(argv[-1]).rglob("*")):
     if path.is_file():
         print(path.as_posix())
 """
+
+# A package provides its name and needs nothing.
+RPM = """
+import pathlib
+if "--version" in argv:
+    print("RPM version 9.9.9")
+elif "PROVIDE" in argv[argv.index("--queryformat") + 1]:
+    for path in argv[argv.index("--package") + 1:]:
+        name = pathlib.Path(path).name.rsplit("-", 2)[0]
+        print(name, name)
+"""
+
+# A package of Go sources holds one file, called after it.
+DPKG_DEB = """
+import pathlib
+deb, root = map(pathlib.Path, argv[-2:])
+for path in (f"usr/share/gocode/src/{deb.stem}.go", f"usr/share/doc/{deb.stem}/copyright"):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(deb.name)
+(root / "usr/bin").mkdir(exist_ok=True)
+(root / "usr/bin" / deb.stem).touch()
+"""

@@ -104,7 +104,7 @@ def package(*texts: str) -> Package:
         Source(f"{text}.tar", hashlib.sha256(text.encode()).hexdigest(), "demo", "1.0-1")
         for text in texts
     )
-    return Package("demo", "1.0", "1", sources, (), (), ())
+    return Package("demo", "1.0", "1", (), (), (), sources)
 
 
 def test_sources(archive, layout, tmp_path):

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from buildchain.model import Package, Source
 from buildchain.store.blobs import Store
 from tests.unit.test_tools_rpm import SPEC
 
-BUILDER = Builder("builder:1", "docker", 1700000000, Path("/build/root"))
+EPOCH = 1700000000
+BUILDER = Builder("builder:1", "docker", EPOCH, Path("/build/root"))
 DIGEST = "ab" * 32
 DEMO = Package(
-    "demo", "1.0", "3", (Source("demo_1.0.2.tar.gz", DIGEST, "demo", "1"),),
-    ("demo", "demo-client"), ("demo", "demo-client"), ("demo",),
+    "demo", "1.0", "3", ("demo", "demo-client"), ("demo", "demo-client"), ("demo",),
+    (Source("demo_1.0.2.tar.gz", DIGEST, "demo", "1"),),
 )  # fmt: skip
 
 
@@ -23,7 +25,7 @@ def prepared(layout):
     """Return a layout with the sources of a package, its pinned file in the store."""
     folder = layout.package_sources("demo")
     for name, text in {
-        "demo.spec": SPEC,
+        "demo.spec": SPEC.replace("Patch", "Source9: compile.sh\nPatch", 1),
         "prepare.sh": "prepare",
         "compile.sh": "compile",
         "files/demo.service": "unit",
@@ -42,7 +44,7 @@ def prepared(layout):
 @pytest.fixture
 def sourced(prepared):
     packages.read_meta(prepared, DEMO)
-    packages.get_sources(prepared, DEMO)
+    packages.get_sources(prepared, DEMO, EPOCH)
     return prepared
 
 
@@ -62,13 +64,14 @@ def test_meta_says_what_the_spec_says(prepared):
     assert meta == prepared.package("demo") / "demo.meta"
     assert json.loads(meta.read_text()) == {
         "name": "demo", "version": "1.0", "release": "3",
-        "sources": ["demo_1.0.2.tar.gz", "demo.service"], "patches": ["0001-fix.patch"],
+        "sources": ["demo_1.0.2.tar.gz", "demo.service", "compile.sh"],
+        "patches": ["0001-fix.patch"],
         "packages": ["demo", "demo-client"],
     }  # fmt: skip
 
 
 def test_every_difference_between_spec_and_pins_is_named(prepared):
-    other = Package("demo", "1.1", "4", (Source("gone.tar", "00"),), (), ("demo-server",), ())
+    other = Package("demo", "1.1", "4", (), ("demo-server",), (), (Source("gone.tar", "00"),))
     (prepared.package_sources("demo") / "files" / "demo.service").unlink()
     with pytest.raises(PinError) as caught:
         packages.read_meta(prepared, other)
@@ -88,6 +91,7 @@ def test_sources(sourced):
     folder = sourced.package("demo") / "SOURCES"
     assert {p.name: p.read_text() for p in folder.iterdir()} == {
         "demo_1.0.2.tar.gz": "tarball", "demo.service": "unit", "0001-fix.patch": "patch",
+        "compile.sh": "compile",
     }  # fmt: skip
     assert [p.name for p in packages.local_sources(sourced, DEMO)] == [
         "compile.sh", "demo.spec", "prepare.sh", "demo.service", "0001-fix.patch",
@@ -97,6 +101,8 @@ def test_sources(sourced):
 def compiler(*names):
     def run(container):
         places, _ = mounts(container)
+        if "/packaging" in places:
+            return 0, b""
         for name in names:
             (places["/work"] / "compiled").mkdir(exist_ok=True)
             (places["/work"] / "compiled" / name).write_text(name)
@@ -112,7 +118,8 @@ def test_compile(sourced, engine):
     compiled = sourced.package("demo") / "compiled"
     assert made.paths == (compiled,)
     assert {p.name for p in compiled.iterdir()} == {"demo", "demo-client", "licenses"}
-    (container,) = engine.created
+    dependencies, container = engine.created
+    assert dependencies["Cmd"][0] == "dpkg-checkbuilddeps"
     _, writable = mounts(container)
     assert writable == {"/work", "/gocache"}
     assert "GOCACHE=/gocache" in container["Env"]
@@ -131,9 +138,34 @@ def test_a_binary_that_was_not_compiled(sourced, engine):
 
 def test_a_compilation_that_fails(sourced, engine):
     engine.add_image("builder:1")
-    engine.on_run = lambda _c: (1, b"undefined: x\n")
+    engine.on_run = lambda c: (int("/packaging" not in mounts(c)[0]), b"undefined: x\n")
     with pytest.raises(CommandError, match=r"metalk8s-[0-9a-f]{8}-demo-compile failed"):
         packages.compile_binaries(sourced, DEMO, BUILDER)
+
+
+def test_a_build_dependency_that_the_builder_lacks(sourced, engine):
+    engine.add_image("builder:1")
+    said = b"dpkg-checkbuilddeps: error: Unmet build dependencies: libx-dev (>= 2) y | z\n"
+    engine.on_run = lambda _c: (1, said)
+    with pytest.raises(ContentError) as caught:
+        packages.compile_binaries(sourced, DEMO, BUILDER)
+    assert "package demo: the builder lacks libx-dev (>= 2) y | z" in caught.value.reason
+    assert "demo/debian/control" in caught.value.reason
+    assert "[builder] packages" in caught.value.solution
+    engine.on_run = lambda _c: (2, b"cannot read control file\n")
+    with pytest.raises(CommandError, match="demo-dependencies failed"):
+        packages.compile_binaries(sourced, DEMO, BUILDER)
+
+
+def test_nothing_to_compile(sourced, engine):
+    engine.add_image("builder:1")
+    (sourced.package("demo") / "SOURCES" / "compile.sh").unlink(missing_ok=True)
+    stale = sourced.package("demo") / "compiled" / "stale"
+    stale.parent.mkdir()
+    stale.touch()
+    engine.on_run = compiler()
+    packages.compile_binaries(sourced, dataclasses.replace(DEMO, binaries=()), BUILDER)
+    assert list(stale.parent.iterdir()) == []
 
 
 def packager(*names):

@@ -20,8 +20,21 @@ epoch = 1
 packages = ["a"]
 [builder]
 packages = ["b"]
-[node]
-packages = ["c"]
+[debian.roles]
+bootstrap = ["kubectl"]
+master = []
+etcd = []
+node = ["demo", "c"]
+infra = []
+[redhat]
+releases = ["9"]
+minimal = ["glibc"]
+[redhat.roles]
+bootstrap = ["demo-client"]
+master = []
+etcd = []
+node = ["demo"]
+infra = []
 """
 # Lists of packages that these tests do not look at.
 MORE = "".join(
@@ -74,8 +87,12 @@ def test_load(checkout):
     assert (pins.base_packages, pins.builder_packages, pins.node_packages) == (
         ("a",),
         ("b",),
-        ("c",),
+        ("c", "kubectl"),
     )
+    assert pins.debian_roles["bootstrap"] == ("c", "demo", "kubectl")
+    assert pins.debian_roles["infra"] == ("c", "demo")
+    assert pins.redhat_roles["bootstrap"] == ("demo", "demo-client")
+    assert (pins.redhat_releases, pins.redhat_minimal) == (("9",), ("glibc",))
     assert pins.content_epoch == 1
     assert pins.package("demo").sources[0].sha256 == "00"
     assert pins.images == (Image("pause", "3.2", "Pause", "MIT", from_scratch=True),)
@@ -115,6 +132,13 @@ def test_load(checkout):
             ["[debian]: suite is missing", "[debian]: unknown key siute"],
         ),
         ("profile.toml", "[debian]", "[debian", ["line 1"]),
+        (
+            "profile.toml",
+            "infra = []",
+            'infar = ["x"]',
+            ["[debian]: no such role: infar", "[debian]: role infra is missing"],
+        ),
+        ("profile.toml", "etcd = []", "etcd = 1", ["[debian]: role etcd must be a list"]),
         ("images.toml", "[pause]", "pause = 1\n[pauses]", ["pause: a table"]),
     ],
 )

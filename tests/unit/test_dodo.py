@@ -18,7 +18,7 @@ import warnings
 import pytest
 
 from buildchain import catalog, config
-from buildchain.actions import host
+from buildchain.actions import bundles, host
 from buildchain.store.blobs import Store
 from buildchain.tasks import context
 from buildchain.tasks import host as host_tasks
@@ -93,6 +93,8 @@ class Machine:
                 self.programs(tool.name, TELL)
         self.programs("git", TELL + "print('1.0-0-gabc')")
         self.programs("xorrisofs", fakes.mkisofs(), site=True)
+        self.programs("rpm", fakes.RPM)
+        self.programs("dpkg-deb", fakes.DPKG_DEB)
         self.programs("skopeo", fakes.SKOPEO.format(folder=str(self.exports)))
         self.programs("createrepo_c", fakes.CREATEREPO)
         self.programs("apt-ftparchive", fakes.FTPARCHIVE)
@@ -103,10 +105,14 @@ class Machine:
     def _sources(self):
         """Put stand-ins of pinned sources where the store would have verified ones."""
         for package in self.pins.packages:
-            for source in package.sources:
-                path = Store(self.cache / "store").path(source.sha256)
+            inputs = {source.file: source.sha256 for source in package.sources}
+            if package.wheels:
+                folder = self.root / "packages" / package.name
+                inputs |= bundles.read_wheels(folder / package.wheels)
+            for file, digest in inputs.items():
+                path = Store(self.cache / "store").path(digest)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(source.file)
+                path.write_text(file)
 
     def _build(self, reference, files, arguments):
         if OF_BUILD.match(reference):
@@ -120,6 +126,8 @@ class Machine:
 
     def _run(self, container):
         work = mounts(container)[0]["/work"]
+        if container["Cmd"][0] == "dpkg-checkbuilddeps":
+            return 0, b""
         name = container["Labels"]["metalk8s.build"]
         name = OF_BUILD.sub("", name)
         package = self.pins.package(name.rpartition("-")[0])
@@ -201,7 +209,7 @@ def test_iso_from_nothing(made, require):
     assert {"product.txt", "registry-config.inc", "salt/metalk8s/versions.json"} <= names
     for image in made.pins.images:
         assert f"images/{image.name}/{image.version}/manifest.json" in names
-    assert any(n.startswith("packages/redhat/metalk8s/") and n.endswith(".rpm") for n in names)
+    assert any(n.startswith("packages/redhat/metalk8s-el9/") and n.endswith(".rpm") for n in names)
     assert any(n.startswith("packages/debian/metalk8s/pool/") for n in names)
     assert not any("/." in f"/{name}" for name in names), "nothing unfinished"
     assert {p.name for p in build.iterdir() if p.name.startswith(".")} == {".doit.json", ".lock"}

@@ -1,0 +1,98 @@
+"""Closed sets: a solver installs every role from our repositories alone.
+
+Programs: ``apt-get``, ``rpm``. Nothing is installed and nothing leaves the machine. What is missing
+is named, with the package that wants it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from buildchain import process
+from buildchain.errors import CommandError, ContentError
+from buildchain.layout import Layout
+from buildchain.receipt import Made, write_whole
+from buildchain.tools import apt, repository, rpm
+
+
+def check_debian(
+    layout: Layout,
+    folder: Path,
+    keyring: Path,
+    suite: str,
+    sets: Mapping[str, Sequence[str]],
+) -> Made:
+    """Solve the installation of every set into the minimal OS, from one repository.
+
+    :param folder: the repository.
+    :param sets: names of packages, by what they are for.
+    :raises ContentError: naming everything that is missing, or a signature that is wrong.
+    """
+    with layout.scratch("closure-") as scratch:
+        root = Path(scratch)
+        for name in ("lists/partial", "archives/partial"):
+            (root / name).mkdir(parents=True)
+        source = apt.repository_source(folder, suite, repository.COMPONENT, keyring)
+        write_whole(root / "debian.sources", source)
+        configuration = root / "apt.conf"
+        text = apt.configuration(root, layout.base_status, root / "archives")
+        write_whole(configuration, text)
+        try:
+            process.run(apt.argv_for_update(configuration))
+        except CommandError as error:
+            raise ContentError(
+                f"APT refuses the repository {folder}", details=error.details
+            ) from error
+        problems: dict[str, list[str]] = {}
+        for purpose, names in sets.items():
+            for problem in _unmet(configuration, names):
+                problems.setdefault(problem, []).append(purpose)
+    _raise(folder, problems)
+    return Made()
+
+
+def _unmet(configuration: Path, names: Sequence[str]) -> tuple[str, ...]:
+    try:
+        process.run(apt.argv_for_simulation(configuration, names))
+    except CommandError as error:
+        unmet = apt.parse_unmet(error.details)
+        if not unmet:
+            raise
+        return unmet
+    return ()
+
+
+def check_redhat(folder: Path, minimal: Iterable[str], sets: Mapping[str, Sequence[str]]) -> Made:
+    """Check that the RPMs of a repository need each other and the minimal OS only.
+
+    :param minimal: names that an EL machine provides.
+    :raises ContentError: naming everything that is missing.
+    """
+    packages = sorted(folder.glob("*.rpm"))
+    provides = rpm.parse_query(process.run(rpm.argv_for_query("PROVIDE", packages)))
+    requires = rpm.parse_query(process.run(rpm.argv_for_query("REQUIRE", packages)))
+    known = {what for _, what in provides} | set(minimal)
+    problems: dict[str, list[str]] = {}
+    for name, what in requires:
+        if what not in known:
+            problems.setdefault(f"{name} needs {what}", []).append("every set")
+    for purpose, names in sets.items():
+        for name in names:
+            if name not in known:
+                problems.setdefault(f"no package {name}", []).append(purpose)
+    _raise(folder, problems)
+    return Made()
+
+
+def _raise(folder: Path, problems: Mapping[str, Sequence[str]]) -> None:
+    if problems:
+        listed = "; ".join(
+            f"{problem} (for {', '.join(dict.fromkeys(purposes))})"
+            for problem, purposes in problems.items()
+        )
+        raise ContentError(
+            f"the packages in {folder} are not complete: {listed}",
+            solution="Add what is missing to the roles (or to the minimal OS, if every machine has "
+            "it) in the profile's profile.toml.",
+        )
