@@ -75,7 +75,7 @@ def check_redhat(folder: Path, minimal: Iterable[str], sets: Mapping[str, Sequen
     known = {what for _, what in provides} | set(minimal)
     problems: dict[str, list[str]] = {}
     for name, what in requires:
-        if what not in known:
+        if not known & {what, rpm.without_versions(what)}:
             problems.setdefault(f"{name} needs {what}", []).append("every set")
     for purpose, names in sets.items():
         for name in names:

@@ -78,6 +78,11 @@ def argv_for_query(kind: str, packages: Sequence[Path]) -> list[str | Path]:
     return ["rpm", "--query", "--nosignature", "--queryformat", layout, "--package", *packages]
 
 
+def without_versions(capability: str) -> str:
+    """Return a library without symbol version and word size: ``libc.so.6(GLIBC_2.2)(64bit)``."""
+    return capability.partition("(")[0]
+
+
 def parse_query(text: str) -> tuple[tuple[str, str], ...]:
     """Return pairs of package and capability; what only rpm itself gives is left out."""
     pairs = (line.split(" ", 1) for line in text.splitlines() if " " in line)

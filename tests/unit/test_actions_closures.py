@@ -70,7 +70,7 @@ print({provides!r} if "PROVIDE" in kind else {requires!r})
 @pytest.mark.parametrize(
     ("requires", "problem"),
     [
-        ("demo glibc\ndemo demo-libs\ndemo rpmlib(CompressedFileNames)\n", ""),
+        ("demo glibc\ndemo libc.so.6(GLIBC_2.2)(64bit)\ndemo demo-libs\ndemo rpmlib(CompressedFileNames)\n", ""),
         ("demo iptables\n", "demo needs iptables"),
         ("demo (a if b)\n", "demo needs (a if b)"),
     ],
@@ -79,11 +79,12 @@ def test_redhat(fake_program, tmp_path, requires, problem):
     provides = "demo demo\ndemo-libs demo-libs\n"
     fake_program("rpm", RPM.format(provides=provides, requires=requires))
     sets = {"node": ["demo"]}
+    minimal = ["glibc", "libc.so.6"]
     if not problem:
-        closures.check_redhat(tmp_path, ["glibc"], sets)
+        closures.check_redhat(tmp_path, minimal, sets)
         return
     with pytest.raises(ContentError) as caught:
-        closures.check_redhat(tmp_path, ["glibc"], sets)
+        closures.check_redhat(tmp_path, minimal, sets)
     assert problem in caught.value.reason
 
 
