@@ -18,6 +18,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from buildchain import receipt
 from buildchain.actions import bundles, closures, debian, engine, packages, repositories, signing
@@ -93,6 +94,7 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
                 else ()
             ),
         ),
+        code=(bundles,),
     )
     yield outline.step(
         "pkg_compile",
@@ -102,6 +104,7 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
         needs=("pkg_get_source",),
         config={"binaries": package.binaries},
         others=(foundations.BUILDER,),
+        code=(packages,),
     )
     build = ("pkg_get_source", "pkg_compile")
     srpm = f"{package.name}-{package.version}-{package.release}.src.rpm"
@@ -116,6 +119,7 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
             inputs=(spec,),
             needs=build,
             others=(foundations.BUILDER,),
+            code=(packages, rpm),
             products=tuple(layout.package(package.name) / product for product in products),
         )
     yield outline.step(
@@ -125,6 +129,7 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
         inputs=tuple(receipt.files([folder])),
         needs=build,
         others=(foundations.BUILDER,),
+        code=(packages,),
     )
 
 
@@ -164,6 +169,7 @@ class _Outline:
         others: tuple[str, ...] = (),
         owns: Path | None = None,
         products: tuple[Path, ...] = (),
+        code: tuple[ModuleType, ...] = (),
     ) -> Step:
         """Return a stage; ``needs`` names other stages, ``others`` any step."""
         package, layout = self.package, self.context.layout
@@ -177,7 +183,7 @@ class _Outline:
             config=config or {},
             owns=owns,
             products=products,
-            code=(packages, bundles, rpm) if others else (),
+            code=code,
         )
 
 
