@@ -41,6 +41,13 @@ from buildchain.tasks.quality import (
     task_test,
 )
 from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
+from buildchain.tasks.sources import (
+    task__sources_build,
+    task__sources_digest,
+    task__sources_populate,
+    task__sources_sign,
+    task_sources_iso,
+)
 from buildchain.tasks.vagrant import (
     task__testbed_image,
     task__vagrant_key,
@@ -69,6 +76,10 @@ __all__ = [
     "task__registry_config",
     "task__salt_environment",
     "task__salt_tree_deploy",
+    "task__sources_build",
+    "task__sources_digest",
+    "task__sources_populate",
+    "task__sources_sign",
     "task__testbed_image",
     "task__vagrant_key",
     "task_check_for",
@@ -83,6 +94,7 @@ __all__ = [
     "task_populate_iso",
     "task_salt_tree",
     "task_setup",
+    "task_sources_iso",
     "task_test",
     "task_vagrant_restore",
     "task_vagrant_up",

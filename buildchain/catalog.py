@@ -116,6 +116,14 @@ def read_version(path: Path) -> Version:
         raise PinError(f"{path}: bad or missing {error}", solution="Correct it.") from error
 
 
+def place(path: Path, text: str) -> str:
+    """Return where a file says something, as ``path:line``; only the path when it does not."""
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        if text in line:
+            return f"{path}:{number}"
+    return str(path)
+
+
 def records(path: Path, kind: type[Record]) -> list[Record]:
     """Read a TOML file of named tables into frozen records of one kind."""
     problems: list[str] = []

@@ -137,5 +137,14 @@ class Layout:
         return self.build / f"{self.project}.iso"
 
     @property
+    def sources_root(self) -> Path:
+        """Tree of the medium with the sources of what we compile."""
+        return self.build / "sources" / "root"
+
+    @property
+    def sources_iso(self) -> Path:
+        return self.build / "sources" / f"{self.project}-sources.iso"
+
+    @property
     def log(self) -> Path:
         return self.build / "build.log"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from buildchain import events, process
-from buildchain.catalog import Catalog
-from buildchain.errors import ChecksumError, CommandError, FetchError, PinError
+from buildchain.catalog import Catalog, place
+from buildchain.errors import CommandError, FetchError, PinError
 from buildchain.layout import Layout
 from buildchain.model import DebianFile, Package, Source
 from buildchain.receipt import Made, write_whole
@@ -190,6 +190,12 @@ def get_sources(layout: Layout, package: Package, folder: Path) -> Made:
     )
 
 
+def pinned_at(layout: Layout, digest: str) -> str:
+    """Return where a digest is pinned, as ``path:line``."""
+    places = (place(path, digest) for path in sorted(layout.pins.glob("*/packages.toml")))
+    return next((found for found in places if ":" in found), "pins")
+
+
 def _download_source(
     layout: Layout, store: Store, name: str, version: str, sources: Sequence[Source]
 ) -> None:
@@ -202,7 +208,8 @@ def _download_source(
             process.run(apt.argv_for_source(configuration, name, version), cwd=Path(scratch))
         except CommandError as error:
             raise FetchError(
-                f"source package {name} {version} cannot be had from the archive",
+                f"{pinned_at(layout, sources[0].sha256)}: source package {name} {version} cannot "
+                "be had from the archive",
                 details=error.details,
                 solution="Check the network; if the archive has another version now, pin that in "
                 "buildchain/pins.",
@@ -210,9 +217,9 @@ def _download_source(
         for source in sources:
             file = Path(scratch) / source.file
             if not file.is_file():
-                raise PinError(f"source package {name} {version} has no file {source.file}")
-            try:
-                store.add(file, source.sha256, origin=f"{name} {version}: {source.file}")
-            except ChecksumError:
-                events.transcript(f"refused {source.file}")
-                raise
+                raise PinError(
+                    f"{pinned_at(layout, source.sha256)}: source package {name} {version} has no "
+                    f"file {source.file}"
+                )
+            where = pinned_at(layout, source.sha256)
+            store.add(file, source.sha256, origin=f"{where}: {name} {version}: {source.file}")

@@ -38,6 +38,18 @@ class Part:
     target: str
 
 
+@dataclass(frozen=True)
+class Medium:
+    """A tree and the image made of it; the checksum of the image is beside it."""
+
+    root: Path
+    image: Path
+
+    @property
+    def checksums(self) -> Path:
+        return self.image.with_name(CHECKSUMS)
+
+
 def product(name: str, version: Version, commit: str, *, development_key: bool) -> str:
     """Return ``product.txt`` (spec 12.2.3): no host name, no wall clock."""
     development = bool(version.suffix) or commit.endswith("-dirty") or development_key
@@ -59,13 +71,15 @@ def write_product(layout: Layout, text: str) -> Made:
     return Made((layout.product,))
 
 
-def populate(layout: Layout, parts: Iterable[Part], signer: Signer, epoch: int) -> Made:
-    """Make the ISO's tree out of declared outputs, with signed checksums of every file.
+def populate(
+    layout: Layout, medium: Medium, parts: Iterable[Part], signer: Signer, epoch: int
+) -> Made:
+    """Make the tree of a medium out of declared outputs, with signed checksums of every file.
 
     :raises ContentError: two parts want the same path.
     """
     placed: dict[str, str] = {}
-    with replaced(layout.iso_root) as fresh:
+    with replaced(medium.root) as fresh:
         for part in parts:
             for output in receipt.read(part.receipt).outputs:
                 source = layout.build / output.path
@@ -82,7 +96,7 @@ def populate(layout: Layout, parts: Iterable[Part], signer: Signer, epoch: int) 
         for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
             # Modes are part of the medium, the caller's umask is not.
             folder.chmod(0o755)
-    root = layout.iso_root
+    root = medium.root
     return Made((root,), digests={root / name: digest for name, digest in placed.items()})
 
 
@@ -119,13 +133,14 @@ def volume_id(name: str, version: Version) -> str:
     return text
 
 
-def build(layout: Layout, binary: str, volume: str, epoch: int) -> Made:
+def build(medium: Medium, binary: str, volume: str, epoch: int) -> Made:
     """Write the image beside the previous one, compare it with the tree, then replace."""
     version = process.run([binary, "--version"])
     reproducible = iso.is_reproducible(version)
     if not reproducible:
         events.note(f"{binary} records the clock: this ISO cannot be reproduced; use xorrisofs")
-    part = layout.iso.with_name(f".{layout.iso.name}.part")
+    medium.image.parent.mkdir(parents=True, exist_ok=True)
+    part = medium.image.with_name(f".{medium.image.name}.part")
     part.unlink(missing_ok=True)
 
     def on_line(line: str) -> None:
@@ -134,15 +149,15 @@ def build(layout: Layout, binary: str, volume: str, epoch: int) -> Made:
             events.progress("writing the ISO", int(percent), 100, "%")
 
     argv = iso.argv_for_iso(
-        binary, layout.iso_root, part, volume_id=volume, epoch=epoch, reproducible=reproducible
+        binary, medium.root, part, volume_id=volume, epoch=epoch, reproducible=reproducible
     )
     try:
         process.run(argv, env={"SOURCE_DATE_EPOCH": str(epoch)}, on_line=on_line)
-        compare(part, layout.iso_root)
-        part.replace(layout.iso)
+        compare(part, medium.root)
+        part.replace(medium.image)
     finally:
         part.unlink(missing_ok=True)
-    return Made((layout.iso,))
+    return Made((medium.image,))
 
 
 def compare(image: Path, root: Path) -> None:
@@ -171,11 +186,14 @@ def compare(image: Path, root: Path) -> None:
         raise ContentError(f"{image.name} is not the tree: {', '.join(n for n, _ in wrong[:5])}")
 
 
-def digest(layout: Layout, signer: Signer, epoch: int) -> Made:
-    """Write ``SHA256SUM`` of the ISO and its signature, and check it as its user will."""
-    iso_receipt = receipt.read(layout.receipt("_iso_build"))
-    checksums = layout.build / CHECKSUMS
-    write_whole(checksums, checksum_lines({layout.iso.name: iso_receipt.outputs[0].sha256}))
+def digest(layout: Layout, medium: Medium, built: Path, signer: Signer, epoch: int) -> Made:
+    """Write ``SHA256SUM`` of the image and its signature, and check it as its user will.
+
+    :param built: receipt of the step that made the image.
+    """
+    checksums = medium.checksums
+    sha256 = receipt.read(built).outputs[0].sha256
+    write_whole(checksums, checksum_lines({medium.image.name: sha256}))
     signature = signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
     process.run(gpg.argv_for_verification(layout.keys / "metalk8s.gpg", signature, checksums))
     return Made((checksums, signature))

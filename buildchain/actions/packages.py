@@ -6,7 +6,7 @@ Programs, in the builder and without a network: the package's own ``prepare.sh``
     _build/packages/<name>/SOURCES/    everything the spec's Source and Patch lines name
     _build/packages/<name>/<name>.meta what the spec says (JSON)
     _build/packages/<name>/compiled/   what compile.sh left
-    _build/packages/<name>/{SRPMS,RPMS,DEBS}/
+    _build/packages/<name>/{SRPMS,RPMS,DEBS,DSC}/
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import receipt
+from buildchain import catalog, receipt
 from buildchain.actions import bundles, debian, engine
 from buildchain.actions.repositories import replaced
 from buildchain.errors import CommandError, ContentError, PinError
@@ -30,9 +30,11 @@ from buildchain.receipt import Made, write_whole
 from buildchain.store.blobs import link
 from buildchain.tools import rpm
 
-FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS")
+FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS", "DSC")
 # Where a package's folder keeps the files its spec names.
 PLACES = (".", "files", "patches")
+# Endings of packages that install on the machines we support.
+FITTING = re.compile(r"(\.(x86_64|noarch)\.rpm|\.src\.rpm|_(amd64|all)\.deb)$")
 UNMET = re.compile(r"Unmet build dependencies: (?P<names>.+)")
 
 
@@ -193,9 +195,9 @@ def _check_build_dependencies(
         unmet = UNMET.search(error.details)
         if unmet is None:
             raise
+        where = catalog.place(folder / "control", unmet["names"].split()[0])
         raise ContentError(
-            f"package {package.name}: the builder lacks {unmet['names'].strip()} "
-            f"({folder / 'control'}, Build-Depends)",
+            f"{where}: package {package.name}: the builder lacks {unmet['names'].strip()}",
             solution="Add it to [builder] packages in the profile's profile.toml.",
         ) from error
 
@@ -291,16 +293,56 @@ def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
     return _collect(work, build / "DEBS", package.debs, "deb")
 
 
+def build_dsc(layout: Layout, package: Package, builder: Builder) -> Made:
+    """Make the Debian source package: our packaging, and all sources in its ``sources/``.
+
+    ``METALK8S_SOURCES=sources dpkg-buildpackage`` compiles it without a network.
+    """
+    work = _work(layout, package, "dsc")
+    stem = f"{package.name}-{package.version}"
+    tree = work / stem
+    shutil.copytree(layout.package_sources(package.name), tree, symlinks=True)
+    (tree / "sources").mkdir()
+    for name in package.archives:
+        link(layout.package(package.name) / "SOURCES" / name, tree / "sources" / name)
+    orig = f"{package.name}_{package.version}.orig.tar.gz"
+    script = (
+        f"set -e; cd /work; chmod -R u=rwX,go=rX {stem}; "
+        f"find {stem} -exec touch --no-dereference --date=@{builder.epoch} {{}} +; "
+        # Sources are compressed in themselves.
+        f"tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@{builder.epoch} "
+        f"--exclude={stem}/debian --create {stem} | gzip -n -1 >{orig}; "
+        f"SOURCE_DATE_EPOCH={builder.epoch} dpkg-source --build {stem}; "
+        f"mkdir out; mv {package.name}_* out/"
+    )
+    _run(
+        builder,
+        f"{package.name}-dsc",
+        ["sh", "-c", script],
+        {work: "/work"},
+        writable=(work,),
+    )
+    return _collect(work, layout.package(package.name) / "DSC", (package.name,), "dsc")
+
+
 def _collect(work: Path, final: Path, expected: tuple[str, ...], suffix: str) -> Made:
     """Put the packages that were made in place of the previous ones.
 
-    :raises ContentError: one that the pins promise is missing.
+    :raises ContentError: one that the pins promise is missing, or is for another architecture.
     """
-    built = sorted((work / "out").glob(f"*.{suffix}"))
-    separator = "_" if suffix == "deb" else "-"
+    # A Debian source package is several files.
+    built = sorted((work / "out").glob("*" if suffix == "dsc" else f"*.{suffix}"))
+    separator = "-" if suffix == "rpm" else "_"
     missing = [n for n in expected if not any(f.name.startswith(n + separator) for f in built)]
     if missing:
         raise ContentError(f"{final.parent.name}: no {suffix} was made of {', '.join(missing)}")
+    foreign = [file.name for file in built if not FITTING.search(file.name)]
+    if foreign and suffix != "dsc":
+        raise ContentError(
+            f"package {final.parent.name}: {', '.join(foreign)} is for another architecture",
+            solution=f"Correct BuildArch or ExclusiveArch in packages/{final.parent.name}/*.spec, "
+            f"or Architecture in packages/{final.parent.name}/debian/control.",
+        )
     with replaced(final) as fresh:
         for file in built:
             link(file, fresh / file.name)

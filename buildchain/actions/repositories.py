@@ -73,11 +73,7 @@ def make_rpm_repositories(
     """
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(replaced(folder)) for folder in folders]
-        copies = [Path(shutil.copy(package, first)) for package in sorted(packages)]
-        signer.sign_rpms(copies, epoch=epoch)
-        for copy in copies:
-            # createrepo_c records when a file was changed.
-            os.utime(copy, (epoch, epoch))
+        for copy in _sign_copies(first, packages, signer, epoch):
             for other in others:
                 link(copy, other / copy.name)
         for fresh in (first, *others):
@@ -85,3 +81,21 @@ def make_rpm_repositories(
             metadata = fresh / "repodata" / "repomd.xml"
             signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
     return tuple(folders)
+
+
+def sign_copies(folder: Path, packages: Iterable[Path], signer: Signer, *, epoch: int) -> Path:
+    """Fill a folder with signed copies of RPMs; the originals stay as they are."""
+    with replaced(folder) as fresh:
+        _sign_copies(fresh, packages, signer, epoch)
+    return folder
+
+
+def _sign_copies(
+    folder: Path, packages: Iterable[Path], signer: Signer, epoch: int
+) -> tuple[Path, ...]:
+    copies = tuple(Path(shutil.copy(package, folder)) for package in sorted(packages))
+    signer.sign_rpms(copies, epoch=epoch)
+    for copy in copies:
+        # createrepo_c records when a file was changed.
+        os.utime(copy, (epoch, epoch))
+    return copies

@@ -117,67 +117,95 @@ def _product(context: Context) -> Made:
 def task__iso_populate() -> Iterator[Task]:
     """Make the tree of the ISO out of what was built, with signed checksums."""
     context = current()
-    everything = parts(context)
-    yield Step(
-        context.layout,
-        POPULATE,
-        title("POPULATE", "tree of the ISO"),
-        functools.partial(_populate, context),
-        inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
-        needs=(images.SHARE, *map(packaging.check_step, ("redhat", "debian"))),
-        config={"parts": [[str(part.source), part.target] for part in everything]},
-        code=(iso,),
-        fingerprint=functools.partial(_epoch, context),
-        after=checks("gpg"),
-    ).task()
-
-
-def _populate(context: Context) -> Made:
-    with signing.signer(context.layout, context.config.signing_key) as signer:
-        return iso.populate(context.layout, parts(context), signer, _epoch(context))
+    needs = (images.SHARE, *map(packaging.check_step, ("redhat", "debian")))
+    yield populate_step(context, POPULATE, medium_of(context), parts(context), needs).task()
 
 
 def task__iso_build() -> Iterator[Task]:
     """Write the ISO image."""
     context = current()
     volume = iso.volume_id(context.config.project_name, context.catalog.version)
-    yield Step(
-        context.layout,
-        BUILD,
-        title("BUILD ISO", context.layout.iso.name),
-        functools.partial(_build, context, volume),
-        needs=(POPULATE,),
-        products=(context.layout.iso,),
-        config={"volume": volume, "name": context.layout.iso.name},
-        code=(iso, iso_tool),
-        fingerprint=functools.partial(_epoch, context),
-        after=checks("xorrisofs"),
-    ).task()
-
-
-def _build(context: Context, volume: str) -> Made:
-    binary = context.config.binary("mkisofs")
-    return iso.build(context.layout, binary, volume, _epoch(context))
+    yield build_step(context, BUILD, medium_of(context), volume, POPULATE).task()
 
 
 def task__iso_digest() -> Iterator[Task]:
     """Write and sign the checksum of the ISO."""
     context = current()
-    yield Step(
+    yield digest_step(context, DIGEST, medium_of(context), BUILD).task()
+
+
+def medium_of(context: Context) -> iso.Medium:
+    """Return the product's own medium."""
+    return iso.Medium(context.layout.iso_root, context.layout.iso)
+
+
+def populate_step(
+    context: Context,
+    name: str,
+    medium: iso.Medium,
+    everything: tuple[Part, ...],
+    needs: tuple[str, ...] = (),
+) -> Step:
+    """Return the step that makes a medium's tree out of declared parts."""
+
+    def action() -> Made:
+        with signing.signer(context.layout, context.config.signing_key) as signer:
+            return iso.populate(context.layout, medium, everything, signer, _epoch(context))
+
+    return Step(
         context.layout,
-        DIGEST,
-        title("SIGN", f"{iso.CHECKSUMS} of {context.layout.iso.name}"),
-        functools.partial(_digest, context),
-        needs=(BUILD, KEY),
-        products=(context.layout.build / iso.CHECKSUMS,),
+        name,
+        title("POPULATE", f"tree of {medium.image.name}"),
+        action,
+        inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
+        needs=needs,
+        config={"parts": [[str(part.source), part.target] for part in everything]},
+        code=(iso,),
+        fingerprint=functools.partial(_epoch, context),
+        after=checks("gpg"),
+    )
+
+
+def build_step(
+    context: Context, name: str, medium: iso.Medium, volume: str, populated: str
+) -> Step:
+    """Return the step that writes a medium's image."""
+
+    def action() -> Made:
+        return iso.build(medium, context.config.binary("mkisofs"), volume, _epoch(context))
+
+    return Step(
+        context.layout,
+        name,
+        title("BUILD ISO", medium.image.name),
+        action,
+        needs=(populated,),
+        products=(medium.image,),
+        config={"volume": volume, "name": medium.image.name},
+        code=(iso, iso_tool),
+        fingerprint=functools.partial(_epoch, context),
+        after=checks("xorrisofs"),
+    )
+
+
+def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> Step:
+    """Return the step that writes and signs the checksum of a medium's image."""
+
+    def action() -> Made:
+        path = context.layout.receipt(built)
+        with signing.signer(context.layout, context.config.signing_key) as signer:
+            return iso.digest(context.layout, medium, path, signer, _epoch(context))
+
+    return Step(
+        context.layout,
+        name,
+        title("SIGN", f"{iso.CHECKSUMS} of {medium.image.name}"),
+        action,
+        needs=(built, KEY),
+        products=(medium.checksums,),
         fingerprint=functools.partial(_epoch, context),
         after=checks("gpg", "gpgv"),
-    ).task()
-
-
-def _digest(context: Context) -> Made:
-    with signing.signer(context.layout, context.config.signing_key) as signer:
-        return iso.digest(context.layout, signer, _epoch(context))
+    )
 
 
 def _build_tools(context: Context) -> tuple[str, ...]:

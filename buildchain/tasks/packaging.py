@@ -4,7 +4,7 @@
 
     _build_packages:<name>:pkg_mkdir
         └> pkg_rpmspec ─> pkg_get_source ─┬> pkg_srpm
-                                          └> pkg_compile ─┬> pkg_rpm ──> _package_repository:redhat
+                       (pkg_dsc)          └> pkg_compile ─┬> pkg_rpm ──> _package_repository:redhat
               _builder_image ─────────────────┘           └> pkg_deb ──> _package_repository:debian
     _debian_closure:node ───────────────────────────────────────────────────┘
 
@@ -33,6 +33,7 @@ from buildchain.tools import repository, rpm
 
 NODE = foundations.closure_step("node")
 EVERYTHING = "everything we build"
+SOURCE_STAGES = ("pkg_srpm", "pkg_dsc")
 
 
 def stage(package: str, name: str) -> str:
@@ -108,29 +109,33 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
     )
     build = ("pkg_get_source", "pkg_compile")
     srpm = f"{package.name}-{package.version}-{package.release}.src.rpm"
-    for name, verb, action, products in (
+    for name, verb, make, products in (
         ("pkg_srpm", "BUILD SRPM", packages.build_srpm, (f"SRPMS/{srpm}",)),
         ("pkg_rpm", "BUILD RPM", packages.build_rpms, ()),
     ):
         yield outline.step(
             name,
             verb,
-            _in_builder(context, action),
+            _in_builder(context, make),
             inputs=(spec,),
             needs=build,
             others=(foundations.BUILDER,),
             code=(packages, rpm),
             products=tuple(layout.package(package.name) / product for product in products),
         )
-    yield outline.step(
-        "pkg_deb",
-        "BUILD DEB",
-        _in_builder(context, packages.build_debs),
-        inputs=tuple(receipt.files([folder])),
-        needs=build,
-        others=(foundations.BUILDER,),
-        code=(packages,),
-    )
+    for name, verb, action in (
+        ("pkg_deb", "BUILD DEB", packages.build_debs),
+        ("pkg_dsc", "BUILD DSC", packages.build_dsc),
+    ):
+        yield outline.step(
+            name,
+            verb,
+            _in_builder(context, action),
+            inputs=tuple(receipt.files([folder])),
+            needs=build,
+            others=(foundations.BUILDER,),
+            code=(packages,),
+        )
 
 
 def _in_builder(
@@ -218,7 +223,8 @@ def _repositories(context: Context) -> Iterator[Step]:
     )
 
 
-def _built(context: Context, name: str, suffix: str) -> list[Path]:
+def built(context: Context, name: str, suffix: str) -> list[Path]:
+    """Return the package files that a stage made, of all packages."""
     layout = context.layout
     return [
         file
@@ -238,7 +244,7 @@ def _redhat(context: Context) -> Made:
     with signing.signer(context.layout, context.config.signing_key) as signer:
         folders = repositories.make_rpm_repositories(
             rpm_folders(context),
-            _built(context, "pkg_rpm", ".rpm"),
+            built(context, "pkg_rpm", ".rpm"),
             signer,
             epoch=context.catalog.content_epoch,
         )
@@ -255,7 +261,7 @@ def _debian(context: Context) -> Made:
         downloaded = debian.link_closure(layout, "node", Path(pool))
         folder = repositories.make_deb_repository(
             layout.deb_repository,
-            [*downloaded, *_built(context, "pkg_deb", ".deb")],
+            [*downloaded, *built(context, "pkg_deb", ".deb")],
             signer,
             suite=pins.suite,
             architecture=pins.architecture,
@@ -318,6 +324,12 @@ def _check_debian(context: Context) -> Made:
 def task_packaging() -> Task:
     """Build the software packages and repositories."""
     context = current()
-    steps = [step for package in context.catalog.packages for step in _stages(context, package)]
+    # What nobody installs is made for `sources_iso`.
+    steps = [
+        step
+        for package in context.catalog.packages
+        for step in _stages(context, package)
+        if not step.name.endswith(SOURCE_STAGES)
+    ]
     doc = "Download and build the software packages and repositories."
     return group("packaging", doc, [*steps, *_repositories(context), *_checks(context)])

@@ -70,7 +70,11 @@ print({provides!r} if "PROVIDE" in kind else {requires!r})
 @pytest.mark.parametrize(
     ("requires", "problem"),
     [
-        ("demo glibc\ndemo libc.so.6(GLIBC_2.2)(64bit)\ndemo demo-libs\ndemo rpmlib(CompressedFileNames)\n", ""),
+        (
+            "demo glibc\ndemo libc.so.6(GLIBC_2.2)(64bit)\ndemo demo-libs\n"
+            "demo rpmlib(CompressedFileNames)\n",
+            "",
+        ),
         ("demo iptables\n", "demo needs iptables"),
         ("demo (a if b)\n", "demo needs (a if b)"),
     ],

@@ -67,6 +67,10 @@ def test_checksum_lines_are_what_sha256sum_reads(tmp_path):
     subprocess.run(["sha256sum", "--strict", "--quiet", "-c", "SUM"], cwd=tmp_path, check=True)
 
 
+def medium(layout):
+    return iso.Medium(layout.iso_root, layout.iso)
+
+
 def make(layout, step, files, modes=None):
     """Make outputs of a step with their receipt."""
     for name, text in files.items():
@@ -96,6 +100,7 @@ def test_populate_takes_what_was_declared_and_nothing_else(keyed, recorded):
     with signing.signer(layout, "") as signer:
         made = iso.populate(
             layout,
+            medium(layout),
             [
                 Part(one, layout.images, "images"),
                 Part(two, layout.product, "product.txt"),
@@ -128,7 +133,7 @@ def test_modes_on_the_medium_do_not_depend_on_the_umask(keyed):
         before = os.umask(mask)
         try:
             with signing.signer(keyed, "") as signer:
-                iso.populate(keyed, [part], signer, EPOCH)
+                iso.populate(keyed, medium(keyed), [part], signer, EPOCH)
         finally:
             os.umask(before)
         paths = sorted(keyed.iso_root.rglob("*"))
@@ -145,6 +150,7 @@ def test_two_files_for_one_place(keyed):
     ):
         iso.populate(
             keyed,
+            medium(keyed),
             [Part(one, keyed.build / "a", "."), Part(two, keyed.build / "b", ".")],
             signer,
             EPOCH,
@@ -161,7 +167,7 @@ def rooted(layout):
 
 
 def build(layout):
-    return iso.build(layout, "xorrisofs", "Demo 1.0", EPOCH)
+    return iso.build(medium(layout), "xorrisofs", "Demo 1.0", EPOCH)
 
 
 def test_build(rooted, fake_program, recorded):
@@ -208,7 +214,7 @@ def test_digest_is_checked_as_the_user_will(keyed, require):
     keyed.iso.write_text("iso")
     receipt.write(keyed.receipt("_iso_build"), keyed.build, Made((keyed.iso,)))
     with signing.signer(keyed, "") as signer:
-        made = iso.digest(keyed, signer, EPOCH)
+        made = iso.digest(keyed, medium(keyed), keyed.receipt("_iso_build"), signer, EPOCH)
     checksums, signature = made.paths
     assert checksums.read_text() == f"{hashlib.sha256(b'iso').hexdigest()}  demo.iso\n"
     subprocess.run(["gpgv", "--keyring", keyed.keys / "metalk8s.gpg", signature, checksums],
@@ -222,7 +228,7 @@ def test_digest_with_a_foreign_public_key(keyed, require, tmp_path):
     receipt.write(keyed.receipt("_iso_build"), keyed.build, Made((keyed.iso,)))
     shutil.copy(keyed.iso, keyed.keys / "metalk8s.gpg")
     with signing.signer(keyed, "") as signer, pytest.raises(CommandError, match="gpgv failed"):
-        iso.digest(keyed, signer, EPOCH)
+        iso.digest(keyed, medium(keyed), keyed.receipt("_iso_build"), signer, EPOCH)
 
 
 def test_write_product(layout):

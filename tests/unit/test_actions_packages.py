@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def prepared(layout):
         "compile.sh": "compile",
         "files/demo.service": "unit",
         "patches/0001-fix.patch": "patch",
-        "debian/control": "control",
+        "debian/control": "Source: demo\nBuild-Depends: debhelper, libx-dev (>= 2)\n",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -150,7 +151,7 @@ def test_a_build_dependency_that_the_builder_lacks(sourced, engine):
     with pytest.raises(ContentError) as caught:
         packages.compile_binaries(sourced, DEMO, BUILDER)
     assert "package demo: the builder lacks libx-dev (>= 2) y | z" in caught.value.reason
-    assert "demo/debian/control" in caught.value.reason
+    assert "demo/debian/control:2: " in caught.value.reason
     assert "[builder] packages" in caught.value.solution
     engine.on_run = lambda _c: (2, b"cannot read control file\n")
     with pytest.raises(CommandError, match="demo-dependencies failed"):
@@ -191,11 +192,12 @@ def packager(*names):
             ["rpmbuild", "-bb", "metalk8s_prebuilt /compiled"],
         ),
         (packages.build_debs, ["demo_1.0-3_amd64.deb"], "DEBS", ["sh", "-c"]),
+        (packages.build_dsc, ["demo_1.0-3.dsc", "demo_1.0.orig.tar.gz"], "DSC", ["sh", "-c"]),
     ],
 )
 def test_packages(sourced, engine, action, built, folder, words):
     engine.add_image("builder:1")
-    engine.on_run = packager(*built, "notes.txt")
+    engine.on_run = packager(*built, *([] if folder == "DSC" else ["notes.txt"]))
     final = sourced.package("demo") / folder
     (final / "stale.rpm").touch()
     made = action(sourced, DEMO, BUILDER)
@@ -223,6 +225,28 @@ def test_a_package_that_was_not_made(sourced, engine, action, built, missing):
     engine.on_run = packager(*built)
     with pytest.raises(ContentError, match=missing):
         action(sourced, DEMO, BUILDER)
+
+
+@pytest.mark.parametrize(
+    ("action", "built", "foreign"),
+    [
+        (
+            packages.build_rpms,
+            ["demo-1.0-3.aarch64.rpm", "demo-client-1.0-3.x86_64.rpm"],
+            "package demo: demo-1.0-3.aarch64.rpm is for another architecture",
+        ),
+        (packages.build_debs, ["demo_1.0-3_arm64.deb"], "demo_1.0-3_arm64.deb is for another"),
+    ],
+)
+def test_another_architecture(sourced, engine, action, built, foreign):
+    engine.add_image("builder:1")
+    engine.on_run = packager(*built)
+    with pytest.raises(ContentError, match=re.escape(foreign)) as caught:
+        action(sourced, DEMO, BUILDER)
+    assert "debian/control" in caught.value.solution
+    assert [
+        p for kind in ("RPMS", "DEBS") for p in (sourced.package("demo") / kind).iterdir()
+    ] == []
 
 
 def test_packages_of_a_receipt(layout):

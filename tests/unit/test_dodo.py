@@ -137,6 +137,7 @@ class Machine:
             "srpms": ("out", [f"{package.name}-{stem}.src.rpm"]),
             "rpms": ("out", [f"{n}-{stem}.x86_64.rpm" for n in package.rpms]),
             "debs": ("out", [f"{n}_{stem}_amd64.deb" for n in package.debs]),
+            "dsc": ("out", [f"{package.name}_{end}" for end in (f"{stem}.dsc", "1.orig.tar.gz")]),
         }[name.rpartition("-")[2]]
         (work / folder).mkdir(exist_ok=True)
         for each in names:
@@ -214,6 +215,19 @@ def test_iso_from_nothing(made, require):
     assert not any("/." in f"/{name}" for name in names), "nothing unfinished"
     assert {p.name for p in build.iterdir() if p.name.startswith(".")} == {".doit.json", ".lock"}
     assert list((build / "tmp").iterdir()) == []
+
+
+def test_sources(made):
+    assert made.run("sources_iso").status == 0
+    folder = made.build / "sources"
+    digest = hashlib.sha256((folder / "metalk8s-sources.iso").read_bytes()).hexdigest()
+    assert (folder / "SHA256SUM").read_text() == f"{digest}  metalk8s-sources.iso\n"
+    names = {line[66:] for line in (folder / "root" / "SHA256SUM").read_text().splitlines()}
+    for package in made.pins.packages:
+        stem = f"{package.name}-{package.version}-{package.release}"
+        assert f"redhat/{stem}.src.rpm" in names
+        assert f"debian/{package.name}_{package.version}-{package.release}.dsc" in names
+    assert made.run("sources_iso").executed == []
 
 
 def test_second_run_executes_nothing(made):

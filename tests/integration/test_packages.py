@@ -1,0 +1,141 @@
+"""The package repositories on the ISO: closed for every role, trusted, and the same every time."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from buildchain import catalog, config
+from buildchain.actions import closures, signing
+from buildchain.errors import ContentError
+from buildchain.layout import Layout
+from buildchain.tools import repository
+from tests.integration.checkout import Checkout
+from tests.integration.conftest import ROOT, require, run
+from tests.integration.test_iso import APT_SOURCE, in_clean_root
+
+pytestmark = pytest.mark.integration
+
+PINS = catalog.load(ROOT, "default")
+OURS = {name for package in PINS.packages for name in package.debs}
+# Runs every command of our installed packages, as it tells its version.
+TELL_ALL = r"""
+tell() {
+    case $1 in
+    /opt/cni/bin/*) CNI_COMMAND=VERSION "$1" </dev/null ;;
+    */containerd-shim-runc-v2) "$1" -v ;;
+    */etcdctl) "$1" version ;;
+    */kubectl) "$1" version --client ;;
+    */kubeadm) "$1" version ;;
+    *) "$1" --version ;;
+    esac
+}
+for package in $OURS; do
+    dpkg-query -W -f '${Status}\n' $package 2>/dev/null | grep -q 'ok installed' || continue
+    for file in $(dpkg-query -L $package); do
+        case $file in
+        /usr/bin/*|/usr/sbin/*|/opt/cni/bin/*)
+            [ -x $file ] && [ ! -d $file ] || continue
+            tell $file >/tmp/told 2>&1 || { echo "$file fails:"; cat /tmp/told; exit 1; }
+            echo "told $file"
+        ;;
+        esac
+    done
+done
+"""
+
+
+@pytest.mark.parametrize("role", catalog.ROLES)
+def test_every_role_installs_from_the_iso_alone(
+    base_image: str, iso_tree: pathlib.Path, role: str
+) -> None:
+    names = PINS.debian_roles[role]
+    said = in_clean_root(
+        base_image,
+        iso_tree,
+        f"{APT_SOURCE}apt-get -q -y --no-install-recommends install {' '.join(names)}\n"
+        f"apt-get check\nOURS='{' '.join(sorted(OURS))}'\n{TELL_ALL}",
+    )
+    told = set(re.findall(r"^told (\S+)$", said, re.MULTILINE))
+    expected = {"/usr/bin/kubelet", "/usr/bin/salt-minion", "/usr/bin/salt-call"}
+    if role in ("bootstrap", "master"):
+        expected.add("/usr/bin/kubectl")
+    assert expected <= told
+
+
+@pytest.fixture(scope="module")
+def editable(
+    build_root: pathlib.Path, iso_tree: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Layout, pathlib.Path, signing.Signer]]:
+    """Return a layout with the minimal OS, an index to edit, and a signer of its own."""
+    require("apt-get", "apt-ftparchive", "gpg")
+    folder = tmp_path_factory.mktemp("closure")
+    layout = Layout(ROOT, folder / "build", folder / "cache", "metalk8s")
+    layout.base.mkdir(parents=True)
+    layout.base_status.write_bytes((build_root / "base" / "status").read_bytes())
+    repo = folder / "repository"
+    (repo / "dists" / PINS.suite / repository.COMPONENT / "binary-amd64").mkdir(parents=True)
+    with signing.signer(layout, "") as signer:
+        signer.export(folder, "key")
+        yield layout, repo, signer
+
+
+def write_index(layout: Layout, repo: pathlib.Path, signer: signing.Signer, text: str) -> None:
+    """Write and sign the index of a repository whose packages nobody looks at."""
+    dist = repo / "dists" / PINS.suite
+    (dist / repository.COMPONENT / "binary-amd64" / "Packages").write_text(text, encoding="utf-8")
+    (dist / "Release").unlink(missing_ok=True)
+    (dist / "InRelease").unlink(missing_ok=True)
+    argv = repository.argv_for_release(
+        f"dists/{PINS.suite}", suite=PINS.suite, architecture="amd64", label="test", epoch=1
+    )
+    (dist / "Release").write_text(run(*argv, cwd=repo), encoding="utf-8")
+    signer.sign(dist / "Release", dist / "InRelease", epoch=1700000000, kind="clear")
+
+
+def test_every_package_is_needed_and_its_absence_is_named(
+    editable: tuple[Layout, pathlib.Path, signing.Signer], iso_tree: pathlib.Path
+) -> None:
+    layout, repo, signer = editable
+    [index] = (iso_tree / "packages/debian/metalk8s/dists").rglob("Packages")
+    stanzas = [s for s in index.read_text(encoding="utf-8").split("\n\n") if s.strip()]
+    everything = sorted({*OURS, *(name for names in PINS.debian_roles.values() for name in names)})
+    sets = {"everything": everything}
+    keyring = repo.parent / "key.gpg"
+    for left_out in range(-1, len(stanzas)):
+        kept = [stanza for number, stanza in enumerate(stanzas) if number != left_out]
+        write_index(layout, repo, signer, "\n\n".join(kept) + "\n")
+        if left_out < 0:
+            closures.check_debian(layout, repo, keyring, PINS.suite, sets)
+            continue
+        [name] = re.findall(r"^Package: (\S+)$", stanzas[left_out], re.MULTILINE)
+        with pytest.raises(ContentError) as caught:
+            closures.check_debian(layout, repo, keyring, PINS.suite, sets)
+        assert name in caught.value.reason, name
+
+
+def test_packages_are_the_same_bytes_elsewhere(
+    checkout: Checkout, build_root: pathlib.Path
+) -> None:
+    """Another path, moment, zone, mode mask and number of workers; the caches are shared."""
+    cache = config.load(ROOT, os.environ).cache_root
+    shell = ("sh", "-c", 'umask 077; exec "$0" "$@"')
+    done = checkout.doit(
+        "-n", "4", "packaging", prefix=shell, CACHE_ROOT=str(cache), TZ="Asia/Tokyo"
+    )
+    assert done.returncode == 0, done.stdout
+    compared = 0
+    for package in PINS.packages:
+        for kind in ("RPMS", "DEBS"):
+            first = build_root / "packages" / package.name / kind
+            second = checkout.folder / "_build" / "packages" / package.name / kind
+            names = sorted(file.name for file in first.iterdir())
+            assert names == sorted(file.name for file in second.iterdir())
+            for name in names:
+                assert (first / name).read_bytes() == (second / name).read_bytes(), name
+                compared += 1
+    assert compared == sum(len(p.rpms) + len(p.debs) for p in PINS.packages)
