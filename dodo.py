@@ -24,6 +24,7 @@ from buildchain.tasks.iso import (
     task__iso_product,
     task_iso,
     task_populate_iso,
+    task_verify,
 )
 from buildchain.tasks.lock import task__lock_record, task_lock
 from buildchain.tasks.packaging import (
@@ -98,6 +99,7 @@ __all__ = [
     "task_test",
     "task_vagrant_restore",
     "task_vagrant_up",
+    "task_verify",
 ]
 
 try:

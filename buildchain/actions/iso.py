@@ -6,6 +6,7 @@ declared), ``_build/<project>.iso``, and beside it ``SHA256SUM`` with ``SHA256SU
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from buildchain.store.blobs import link
 from buildchain.tools import gpg, iso
 
 CHECKSUMS = "SHA256SUM"
+MANIFEST = "MANIFEST"
+UNLISTABLE = re.compile(r"[\\\x00-\x1f\x7f]")
 VOLUME_ID_LENGTH = 32  # ISO 9660, bytes
 
 
@@ -40,8 +43,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Medium:
-    """A tree and the image made of it; the checksum of the image is beside it."""
+    """A tree and the image made of it; the checksum of the image is beside it.
 
+    :param name: of the product, as its volume id begins.
+    """
+
+    name: str
+    version: Version
     root: Path
     image: Path
 
@@ -74,7 +82,7 @@ def write_product(layout: Layout, text: str) -> Made:
 def populate(
     layout: Layout, medium: Medium, parts: Iterable[Part], signer: Signer, epoch: int
 ) -> Made:
-    """Make the tree of a medium out of declared outputs, with signed checksums of every file.
+    """Make the tree of a medium out of declared outputs, with a signed list of every file.
 
     :raises ContentError: two parts want the same path.
     """
@@ -92,10 +100,14 @@ def populate(
                 placed[target] = output.sha256
         checksums = fresh / CHECKSUMS
         write_whole(checksums, checksum_lines(placed))
-        signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
+        signature = signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
+        placed |= {path.name: receipt.sha256(path) for path in (checksums, signature)}
         for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
             # Modes are part of the medium, the caller's umask is not.
             folder.chmod(0o755)
+        manifest = fresh / MANIFEST
+        write_whole(manifest, manifest_text(medium, fresh, placed))
+        signer.sign(manifest, manifest.with_name(f"{MANIFEST}.sig"), epoch=epoch)
     root = medium.root
     return Made((root,), digests={root / name: digest for name, digest in placed.items()})
 
@@ -117,6 +129,38 @@ def _place(source: Path, target: Path, output: Output) -> None:
 def checksum_lines(digests: Mapping[str, str]) -> str:
     """Return the text of a file for ``sha256sum -c``, sorted by name."""
     return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
+
+
+def manifest_text(medium: Medium, root: Path, digests: Mapping[str, str]) -> str:
+    """Return the list of everything on a medium, sorted by path.
+
+    Lines are ``<SHA-256 or -> <f or d> <mode> <size in bytes> <path>``, after some ``#name=value``;
+    ``salt/scripts/verify.sh`` reads them.
+
+    :raises ContentError: a path cannot be listed on a line.
+    """
+    lines = [f"#name={medium.name}\n", f"#version={medium.version.full}\n"]
+    for path in sorted(root.rglob("*"), key=lambda path: path.relative_to(root).as_posix()):
+        name = path.relative_to(root).as_posix()
+        if UNLISTABLE.search(name):
+            raise ContentError(f"{name!r} on the ISO: a backslash or control character in a name")
+        status = path.stat()
+        mode = f"{status.st_mode & 0o7777:04o}"
+        kind, digest, size = (
+            ("d", "-", 0) if path.is_dir() else ("f", digests[name], status.st_size)
+        )
+        lines.append(f"{digest} {kind} {mode} {size} {name}\n")
+    return "".join(lines)
+
+
+def verify(medium: Medium, key: Path) -> None:
+    """Check tree and image of a medium as who receives them does.
+
+    :raises CommandError: they are not what was signed.
+    """
+    script = medium.root / "verify.sh"
+    for target in (medium.root, medium.image):
+        process.run(["sh", script, "--key", key, target], echo=True)
 
 
 def volume_id(name: str, version: Version) -> str:

@@ -20,7 +20,7 @@ from buildchain import receipt
 from buildchain.actions import iso, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
-from buildchain.targets.step import Step, Task, group, title
+from buildchain.targets.step import Step, Task, group, guarded, title
 from buildchain.tasks import host, images, lock, packaging, salt_tree
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
@@ -136,7 +136,12 @@ def task__iso_digest() -> Iterator[Task]:
 
 def medium_of(context: Context) -> iso.Medium:
     """Return the product's own medium."""
-    return iso.Medium(context.layout.iso_root, context.layout.iso)
+    return iso.Medium(
+        context.config.project_name,
+        context.catalog.version,
+        context.layout.iso_root,
+        context.layout.iso,
+    )
 
 
 def populate_step(
@@ -159,7 +164,10 @@ def populate_step(
         action,
         inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
         needs=needs,
-        config={"parts": [[str(part.source), part.target] for part in everything]},
+        config={
+            "parts": [[str(part.source), part.target] for part in everything],
+            "title": [medium.name, medium.version.full],
+        },
         code=(iso,),
         fingerprint=functools.partial(_epoch, context),
         after=checks("gpg"),
@@ -237,3 +245,25 @@ def task_iso() -> Task:
         _steps(context, BUILD, DIGEST),
         after=(*_build_tools(context), "populate_iso"),
     )
+
+
+def task_verify() -> Task:
+    """Check the ISO as who receives it does."""
+    context = current()
+    return {
+        "basename": "verify",
+        "doc": "Verify the ISO and its tree as who receives them does (verify.sh on the ISO).",
+        "title": lambda _task: title("VERIFY", context.layout.iso.name),
+        "actions": [
+            (
+                guarded(
+                    functools.partial(
+                        iso.verify, medium_of(context), context.layout.keys / "metalk8s.gpg"
+                    )
+                ),
+                [],
+            )
+        ],
+        "task_dep": ["iso"],
+        "io": {"capture": False},
+    }

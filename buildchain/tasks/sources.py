@@ -29,7 +29,12 @@ DIGEST = "_sources_digest"
 
 
 def _medium(context: Context) -> iso.Medium:
-    return iso.Medium(context.layout.sources_root, context.layout.sources_iso)
+    return iso.Medium(
+        f"{context.config.project_name} sources",
+        context.catalog.version,
+        context.layout.sources_root,
+        context.layout.sources_iso,
+    )
 
 
 def task__sources_sign() -> Iterator[Task]:

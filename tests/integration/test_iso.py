@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from tests.integration.conftest import Registry, require, run
+from tests.integration.conftest import ROOT, Registry, require, run
 
 pytestmark = pytest.mark.integration
 
@@ -31,6 +31,7 @@ def test_signature_of_the_iso_holds(iso: pathlib.Path) -> None:
     key = folder / "keys" / "metalk8s.gpg"
     run("gpgv", "--keyring", key, folder / "SHA256SUM.sig", folder / "SHA256SUM")
     run("sha256sum", "--check", "--strict", "SHA256SUM", cwd=folder)
+    run("sh", ROOT / "salt/scripts/verify.sh", "--key", key, iso)
 
 
 def test_signature_on_the_iso_covers_every_file(
@@ -46,7 +47,9 @@ def test_signature_on_the_iso_covers_every_file(
     present = {
         path.relative_to(iso_tree).as_posix() for path in iso_tree.rglob("*") if path.is_file()
     }
-    assert present - covered == {"SHA256SUM", "SHA256SUM.sig"}
+    assert present - covered == {"MANIFEST", "MANIFEST.sig", "SHA256SUM", "SHA256SUM.sig"}
+    said = run("sh", iso_tree / "verify.sh", "--key", key, iso_tree)
+    assert f"{len(present) - 2} are what was signed" in said
 
 
 def test_a_changed_checksum_file_is_refused(iso_tree: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -68,7 +68,7 @@ def test_checksum_lines_are_what_sha256sum_reads(tmp_path):
 
 
 def medium(layout):
-    return iso.Medium(layout.iso_root, layout.iso)
+    return iso.Medium("Demo", RELEASE, layout.iso_root, layout.iso)
 
 
 def make(layout, step, files, modes=None):
@@ -110,8 +110,10 @@ def test_populate_takes_what_was_declared_and_nothing_else(keyed, recorded):
             EPOCH,
         )
     assert tree(layout.iso_root) == {
+        "MANIFEST": "644",
+        "MANIFEST.sig": "644",
         "SHA256SUM": "644",
-        "SHA256SUM.sig": tree(layout.iso_root)["SHA256SUM.sig"],
+        "SHA256SUM.sig": "644",
         "images/a/1/blob": "644",
         "images/a/1/m.json": "644",
         "product.txt": "644",

@@ -1,0 +1,289 @@
+#!/bin/sh
+# Verify a medium of this product: its signature first, then every file. Changes nothing, needs no network.
+
+set -eu
+
+usage() {
+    cat <<'END'
+usage: verify.sh --key FILE [options] [MEDIUM]
+
+Checks that MEDIUM is what the holder of the key signed: the signature first, then every file of it (changed,
+missing, extra). MEDIUM is an ISO file, or the folder where one is mounted or unpacked; without it, the folder
+of this script.
+
+  -k, --key FILE        public key that the medium has to be signed with, binary or armored. It has to come to
+                        you another way than the medium. Several may be given, in one file or in many.
+  -n, --signatures N    ask for valid signatures by N different keys (default: 1)
+  -v, --at-least V      refuse a medium that is older than version V
+  -j, --jobs N          files that are read at the same time (default: one per processor)
+  -q, --quiet           say nothing when all is well
+      --insecure-without-signature
+                        only compare the medium with itself: finds accidents, proves nothing about its origin
+  -h, --help            this text
+
+exit status:
+  0   all is well
+  1   the check could not be made (usage, a missing program, something that cannot be read)
+  10  a signature is bad
+  11  there is no signature, or none by a key that was given (or fewer than asked for)
+  12  files were changed
+  13  files are missing
+  14  there are files that do not belong to the medium
+  15  the medium is older than asked for
+When several hold, the one that comes first in this list counts; all are printed.
+END
+}
+
+BAD_SIGNATURE=10 UNKNOWN_KEY=11 CHANGED=12 MISSING=13 EXTRA=14 TOO_OLD=15
+
+die() { # status, sentence
+    status=$1
+    shift
+    printf 'verify.sh: %s\n' "$*" >&2
+    exit "$status"
+}
+
+say() {
+    [ -n "$quiet" ] || printf '%s\n' "$*"
+}
+
+need() {
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null 2>&1 || die 1 "'$tool' is not installed"
+    done
+}
+
+number() { # option, value
+    case $2 in
+    '' | *[!0-9]* | 0) die 1 "$1 $2: expected a number above 0" ;;
+    esac
+}
+
+# gpgv reads binary keys only.
+add_key() {
+    if [ ! -f "$1" ] || [ ! -r "$1" ]; then die 1 "--key $1: is no file that can be read"; fi
+    keys=$((keys + 1))
+    ring=$scratch/key$keys.gpg
+    if grep -q '^-----BEGIN PGP PUBLIC KEY BLOCK' "$1"; then
+        # The last line of an armor, after =, is a checksum.
+        sed -e '1,/^[[:space:]]*$/d' -e '/^=/,$d' -e '/^-----/,$d' "$1" | base64 -d >"$ring" ||
+            die 1 "--key $1: is no armored key"
+    elif grep -q '^-----BEGIN' "$1"; then
+        die 1 "--key $1: is no public key"
+    else
+        cat "$1" >"$ring"
+    fi
+    [ -s "$ring" ] || die 1 "--key $1: is empty"
+    case $(CDPATH='' cd -- "$(dirname -- "$1")" && pwd -P)/ in
+    "$root"/*) printf 'verify.sh: warning: %s is on the medium: it proves nothing about who made it\n' "$1" >&2 ;;
+    esac
+}
+
+# A key that the medium brings, signed by a key that was given, counts as given: that is how keys are replaced.
+introduce_keys() { # folder of keys
+    for introduced in "$1"/*.gpg; do
+        if [ ! -f "$introduced" ] || [ ! -f "$introduced.sig" ]; then continue; fi
+        if verify_signature "$introduced.sig" "$introduced" && [ "$valid" -ge 1 ]; then
+            keys=$((keys + 1))
+            cat "$introduced" >"$scratch/key$keys.gpg"
+            printf 'verify.sh: note: %s introduces a new key; keep a copy for later media\n' "$introduced" >&2
+        fi
+    done
+}
+
+# Sets `valid` (number of different keys with a good signature) and `bad` (number of bad ones).
+verify_signature() { # signature, file
+    rings=
+    i=1
+    while [ "$i" -le "$keys" ]; do
+        rings="$rings --keyring $scratch/key$i.gpg"
+        i=$((i + 1))
+    done
+    # shellcheck disable=SC2086  # a list of options without blanks in them
+    gpgv --status-fd 3 $rings "$1" "$2" 3>"$scratch/status" >"$scratch/said" 2>&1 || :
+    # Good signatures of expired or revoked keys are announced by other words than GOODSIG.
+    valid=$(awk '$2 == "NEWSIG" { good = 0 } $2 == "GOODSIG" { good = 1 } $2 == "VALIDSIG" && good { print $NF }' \
+        "$scratch/status" | sort -u | grep -c .) || :
+    bad=$(grep -c '^\[GNUPG:\] BADSIG ' "$scratch/status") || :
+}
+
+check_signature() { # signature, file
+    if [ -n "$insecure" ]; then
+        printf 'verify.sh: WARNING: no signature is checked: whoever made this medium could be anybody\n' >&2
+        return
+    fi
+    [ -f "$1" ] || die $UNKNOWN_KEY "$2 is not signed: there is no $1"
+    verify_signature "$1" "$2"
+    if [ "$bad" -gt 0 ]; then
+        die $BAD_SIGNATURE "the signature $1 is bad: $2 is not what was signed"
+    fi
+    if [ "$valid" -lt "$wanted" ] && [ -d "$root/keys" ]; then
+        introduce_keys "$root/keys"
+        verify_signature "$1" "$2"
+    fi
+    if [ "$valid" -lt "$wanted" ]; then
+        made=$(sed -n 's/^\[GNUPG:\] ERRSIG \([0-9A-F]*\) .*/\1/p' "$scratch/status" | sort -u | tr '\n' ' ')
+        die $UNKNOWN_KEY "$2 has $valid signatures by the keys given, $wanted wanted${made:+; others: $made}"
+    fi
+    say "signature  good: $valid of $wanted wanted"
+}
+
+# Versions compare as those of packages: 2.4.0-dev comes before 2.4.0.
+check_version() {
+    [ -n "$at_least" ] || return 0
+    [ -n "$1" ] || die $TOO_OLD "the medium does not say its version, $at_least wanted"
+    oldest=$(printf '%s\n' "$1" "$at_least" | sed 's/-/~/' | sort -V | head -n 1)
+    if [ "$oldest" != "$(printf '%s' "$at_least" | sed 's/-/~/')" ]; then
+        die $TOO_OLD "the medium is version $1, older than $at_least"
+    fi
+}
+
+verify_image() {
+    folder=$(dirname -- "$medium")
+    name=$(basename -- "$medium")
+    sums=$folder/SHA256SUM
+    [ -f "$sums" ] || die $UNKNOWN_KEY "there is no $sums: it belongs beside the ISO, or mount the ISO and name the folder"
+    check_signature "$sums.sig" "$sums"
+    # ISO 9660: the primary volume descriptor is sector 16, the volume id 32 bytes from byte 40: name and version.
+    volume=$(dd if="$medium" bs=1 skip=32808 count=32 2>/dev/null | sed 's/ *$//')
+    check_version "${volume##* }"
+    expected=$(awk -v name="$name" '{ digest = $1; sub(/^[^ ]* [ *]/, ""); if ($0 == name) print digest }' "$sums")
+    [ -n "$expected" ] || die $EXTRA "$sums does not name $name"
+    actual=$(sha256sum <"$medium") || die 1 "$medium cannot be read"
+    [ "${actual%% *}" = "$expected" ] || die $CHANGED "$medium was changed: SHA-256 ${actual%% *}, signed $expected"
+    say "image      $name is what was signed"
+}
+
+# The tree is compared by one awk, which reads what is there (types, then digests as they come) after the MANIFEST.
+verify_tree() {
+    manifest=$root/MANIFEST
+    [ -f "$manifest" ] || die $UNKNOWN_KEY "$root holds no MANIFEST: is it a medium of this product?"
+    check_signature "$manifest.sig" "$manifest"
+    check_version "$(sed -n 's/^#version=//p' "$manifest")"
+    cd "$root"
+    # A file that may run as somebody else than its caller has no place on a medium.
+    {
+        find . -mindepth 1 -type d -printf 'D\t%P\n' -o -type f -perm /6000 -printf 'S\t%P\n' \
+            -o -type f -printf 'F\t%P\n' -o -printf 'X\t%P\n' || printf 'E\tfind failed\n'
+        # The big ones first, so that no processor waits for another at the end.
+        awk '!/^#/ && $2 == "f" { print $4 "\t" substr($0, index($0, $5)) }' MANIFEST | sort -rn | cut -f 2- |
+            while IFS= read -r path; do
+                if [ -f "$path" ] && [ ! -L "$path" ]; then printf '%s\0' "$path"; fi
+            done |
+            xargs -0 -r -n 8 -P "$jobs" sha256sum -- | sed 's/^/H\t/' || printf 'E\treading failed\n'
+    } >"$scratch/found.pipe" &
+    reader=$!
+    report <"$scratch/found.pipe"
+    wait "$reader" || :
+}
+
+report() {
+    awk -v progress="$progress" -v quiet="$quiet" '
+        function complain(kind, path) { named[path] = 1; problems[kind] = problems[kind] sprintf("%-10s %s\n", kind, path); count[kind]++ }
+        FILENAME == "MANIFEST" {
+            if (/^#/) next
+            path = substr($0, index($0, $5)); type[path] = $2; digest[path] = $1
+            if ($2 == "f") { files++; bytes += $4; size[path] = $4 }
+            next
+        }
+        { tag = substr($0, 1, 1); path = substr($0, 3) }
+        tag == "E" { complain("unread", path); next }
+        tag == "H" {
+            sum = substr(path, 1, 64); path = substr(path, 67)
+            hashed[path] = 1; done += size[path]
+            if (sum != digest[path]) complain("changed", path)
+            if (progress && bytes && int(done * 100 / bytes) != shown) {
+                shown = int(done * 100 / bytes)
+                printf "\rfiles      %3d %%", shown >"/dev/stderr"
+            }
+            next
+        }
+        path == "MANIFEST" || path == "MANIFEST.sig" { next }
+        {
+            seen[path] = 1
+            if (!(path in type)) complain("extra", path)
+            else if (tag == "S" || tag != (type[path] == "d" ? "D" : "F")) complain("changed", path)
+        }
+        END {
+            if (progress) printf "\r%20s\r", "" >"/dev/stderr"
+            for (path in type) {
+                if (!(path in seen)) complain("missing", path)
+                else if (type[path] == "f" && !(path in hashed) && !(path in named)) complain("unread", path)
+            }
+            printf "%s%s%s%s", problems["changed"], problems["missing"], problems["extra"], problems["unread"] | "sort >&2"
+            close("sort >&2")
+            if (count["changed"]) exit '"$CHANGED"'
+            if (count["missing"]) exit '"$MISSING"'
+            if (count["extra"]) exit '"$EXTRA"'
+            if (count["unread"]) exit 1
+            if (!quiet) printf "files      %d are what was signed, %.0f bytes\n", files, bytes
+        }
+    ' MANIFEST -
+}
+
+at_least='' insecure='' jobs='' key_files='' medium='' quiet='' wanted=1 keys=0
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help) usage && exit 0 ;;
+    -q | --quiet) quiet=1 ;;
+    --insecure-without-signature) insecure=1 ;;
+    -k | --key | -n | --signatures | -v | --at-least | -j | --jobs)
+        [ $# -ge 2 ] || die 1 "$1 needs a value; see --help"
+        case $1 in
+        -k | --key) key_files="$key_files$2
+" ;;
+        -n | --signatures) number "$1" "$2" && wanted=$2 ;;
+        -v | --at-least) at_least=$2 ;;
+        *) number "$1" "$2" && jobs=$2 ;;
+        esac
+        shift
+        ;;
+    --key=* | --signatures=* | --at-least=* | --jobs=*)
+        option=${1%%=*} value=${1#*=}
+        shift
+        set -- "$option" "$value" "$@"
+        continue
+        ;;
+    --)
+        shift
+        [ $# -le 1 ] || die 1 "only one medium can be verified at a time"
+        medium=${1:-$medium}
+        break
+        ;;
+    -*) die 1 "$1 is no option; see --help" ;;
+    *)
+        [ -z "$medium" ] || die 1 "only one medium can be verified at a time"
+        medium=$1
+        ;;
+    esac
+    shift
+done
+
+need awk base64 dd find grep mkfifo mktemp sed sha256sum sort xargs
+[ -n "$insecure" ] || need gpgv
+[ -n "$key_files" ] || [ -n "$insecure" ] ||
+    die 1 "no key: give the public key of who makes the media with --key FILE; see --help"
+export LC_ALL=C
+medium=${medium:-$(dirname -- "$0")}
+[ -e "$medium" ] || die 1 "$medium: no such file or folder"
+root=/nonexistent
+[ ! -d "$medium" ] || root=$(CDPATH='' cd -- "$medium" && pwd -P)
+jobs=${jobs:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
+progress=''
+[ -n "$quiet" ] || [ ! -t 2 ] || progress=1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+mkfifo "$scratch/found.pipe"
+while IFS= read -r file; do
+    [ -z "$file" ] || add_key "$file"
+done <<END
+$key_files
+END
+
+if [ -d "$medium" ]; then
+    verify_tree
+else
+    verify_image
+fi
