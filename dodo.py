@@ -24,6 +24,7 @@ from buildchain.tasks.iso import (
     task__iso_product,
     task_iso,
     task_populate_iso,
+    task_reproduce,
     task_verify,
 )
 from buildchain.tasks.lock import task__lock_record, task_lock
@@ -93,6 +94,7 @@ __all__ = [
     "task_lock",
     "task_packaging",
     "task_populate_iso",
+    "task_reproduce",
     "task_salt_tree",
     "task_setup",
     "task_sources_iso",

@@ -13,11 +13,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import os
 from collections.abc import Iterator
 
-from buildchain import receipt
-from buildchain.actions import iso, signing, source
+from buildchain import config, receipt
+from buildchain.actions import iso, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, guarded, title
@@ -267,3 +269,39 @@ def task_verify() -> Task:
         "task_dep": ["iso"],
         "io": {"capture": False},
     }
+
+
+def task_reproduce() -> Task:
+    """Build the ISO again elsewhere and compare."""
+    context = current()
+    return {
+        "basename": "reproduce",
+        "doc": "Build the ISO a second time, elsewhere, and compare every byte.",
+        "title": lambda _task: title("REPRODUCE", context.layout.iso.name),
+        "actions": [(_reproduce, [], {"context": context})],
+        "params": [
+            {
+                "name": "cold",
+                "long": "cold",
+                "type": bool,
+                "default": False,
+                "help": "compile everything again, with an empty cache",
+            }
+        ],
+        "task_dep": ["iso"],
+        "io": {"capture": False},
+    }
+
+
+def _reproduce(context: Context, cold: bool) -> object:
+    def action() -> None:
+        layout = context.layout
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in {"GNUPGHOME", *(option.name for option in config.OPTIONS)}
+        }
+        build = reproduce.rebuild(layout, context.config.binary("git"), kept, cold=cold)
+        reproduce.compare(layout, dataclasses.replace(layout, build=build))
+
+    return guarded(action)()

@@ -19,3 +19,8 @@ def argv_for_files(binary: str, root: Path, *patterns: str) -> list[str | Path]:
     """List the files of the repository, tracked or new, that match."""
     return [binary, "-C", root, "ls-files", "--cached", "--others", "--exclude-standard",
             "--", *patterns]  # fmt: skip
+
+
+def argv_for_clone(binary: str, root: Path, target: Path) -> list[str | Path]:
+    """Clone a repository of this machine, with nothing shared."""
+    return [binary, "clone", "--quiet", "--no-hardlinks", root, target]

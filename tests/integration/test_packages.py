@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from buildchain import catalog, config
+from buildchain import catalog
 from buildchain.actions import closures, signing
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
 from buildchain.tools import repository
-from tests.integration.checkout import Checkout
 from tests.integration.conftest import ROOT, require, run
 from tests.integration.test_iso import APT_SOURCE, in_clean_root
 
@@ -116,26 +114,3 @@ def test_every_package_is_needed_and_its_absence_is_named(
         with pytest.raises(ContentError) as caught:
             closures.check_debian(layout, repo, keyring, PINS.suite, sets)
         assert name in caught.value.reason, name
-
-
-def test_packages_are_the_same_bytes_elsewhere(
-    checkout: Checkout, build_root: pathlib.Path
-) -> None:
-    """Another path, moment, zone, mode mask and number of workers; the caches are shared."""
-    cache = config.load(ROOT, os.environ).cache_root
-    shell = ("sh", "-c", 'umask 077; exec "$0" "$@"')
-    done = checkout.doit(
-        "-n", "4", "packaging", prefix=shell, CACHE_ROOT=str(cache), TZ="Asia/Tokyo"
-    )
-    assert done.returncode == 0, done.stdout
-    compared = 0
-    for package in PINS.packages:
-        for kind in ("RPMS", "DEBS"):
-            first = build_root / "packages" / package.name / kind
-            second = checkout.folder / "_build" / "packages" / package.name / kind
-            names = sorted(file.name for file in first.iterdir())
-            assert names == sorted(file.name for file in second.iterdir())
-            for name in names:
-                assert (first / name).read_bytes() == (second / name).read_bytes(), name
-                compared += 1
-    assert compared == sum(len(p.rpms) + len(p.debs) for p in PINS.packages)

@@ -1,0 +1,110 @@
+"""A second build of the same commit in another place, compared with the first byte for byte.
+
+Programs: ``git``, ``./doit.sh``, and ``diffoscope`` where it is installed. On disk: a clone and its
+build root in ``_build/reproduce``, gone at the next try. What the machine could let in is changed:
+path, time zone, file modes, number of workers, and with ``cold`` the compiler's cache.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from buildchain import events, process
+from buildchain.actions import iso, source
+from buildchain.errors import CommandError, ConfigError, ContentError
+from buildchain.layout import Layout
+from buildchain.tools import git
+
+SHOWN = 10  # differing files that are named, and explained
+EXPLAINED_LINES = 40
+
+
+def rebuild(layout: Layout, git_binary: str, environment: Mapping[str, str], *, cold: bool) -> Path:
+    """Clone the checkout, build its ISO and return the build root.
+
+    :param environment: settings of the first build.
+    :param cold: compile with an empty cache.
+    :raises ConfigError: the checkout has changes that a clone would not have.
+    """
+    if source.describe(git_binary, layout.root).endswith("-dirty"):
+        raise ConfigError(
+            f"files in {layout.root} differ from its commit, a second build would not have them",
+            solution="Commit or stash them, then build the ISO and reproduce it.",
+        )
+    folder = layout.build / "reproduce"
+    shutil.rmtree(folder, ignore_errors=True)
+    checkout = folder / "elsewhere" / "checkout"
+    checkout.parent.mkdir(parents=True)
+    process.run(git.argv_for_clone(git_binary, layout.root, checkout))
+    if (layout.root / ".venv").is_dir():
+        (checkout / ".venv").symlink_to(layout.root / ".venv")
+    cache = folder / "cache" if cold else layout.cache
+    if cold:
+        cache.mkdir()
+        for name in ("store", "keys"):
+            (cache / name).symlink_to(layout.cache / name)
+    settings = {
+        **environment,
+        "BUILD_ROOT": "_build",
+        "CACHE_ROOT": str(cache),
+        "TZ": "Pacific/Kiritimati",
+    }
+    argv = ["sh", "-c", 'umask 077; exec "$0" "$@"', str(checkout / "doit.sh"), "-n", "3", "iso"]
+    process.run(argv, cwd=checkout, env=settings, echo=True)
+    return checkout / "_build"
+
+
+def compare(first: Layout, second: Layout) -> None:
+    """Compare two ISOs; name what differs, and what is in it.
+
+    :raises ContentError: they differ.
+    """
+    if _equal(first.iso, second.iso):
+        events.note(f"{first.iso.name} came out the same, byte for byte")
+        return
+    names = differing(first.iso_root, second.iso_root)
+    if not names:
+        raise ContentError(f"the trees are equal, but {first.iso.name} differs from {second.iso}")
+    for name in names[:SHOWN]:
+        events.closing(f"differs: {name}: {explain(first.iso_root / name, second.iso_root / name)}")
+    raise ContentError(
+        f"{len(names)} files differ in a second build, the first: {', '.join(names[:SHOWN])}",
+        solution=f"Compare {first.iso_root} with {second.iso_root}.",
+    )
+
+
+def differing(first: Path, second: Path) -> list[str]:
+    """Return the paths that two trees do not have in common, as their MANIFESTs tell."""
+    rows = [set(_lines(tree / iso.MANIFEST)) for tree in (first, second)]
+    names = {line.split(" ", 4)[-1] for line in rows[0] ^ rows[1]}
+    # What only lists the others says nothing itself.
+    lists = {iso.CHECKSUMS, f"{iso.CHECKSUMS}.sig"}
+    return sorted(names - lists) or sorted(names)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _equal(first: Path, second: Path) -> bool:
+    try:
+        process.run(["cmp", "--silent", first, second])
+    except CommandError:
+        return False
+    return True
+
+
+def explain(first: Path, second: Path) -> str:
+    """Return what is different inside two files."""
+    for file, which in ((first, "first"), (second, "second")):
+        if not file.exists():
+            return f"is not in the {which} build"
+    program = ["diffoscope", "--text", "-"] if shutil.which("diffoscope") else ["cmp", "--verbose"]
+    try:
+        process.run([*program, first, second])
+    except CommandError as error:
+        lines = error.details.splitlines()
+        return "\n".join(lines[:EXPLAINED_LINES])
+    return "modes or types differ"

@@ -1,0 +1,35 @@
+"""The whole ISO built again: another path, zone, mode mask and number of workers; warm caches."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from buildchain import config
+from buildchain.actions import reproduce
+from buildchain.layout import Layout
+from tests.integration.checkout import Checkout
+from tests.integration.conftest import ROOT, run
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_same_iso_elsewhere(build_root: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "elsewhere"
+    run("git", "clone", "--quiet", "--no-hardlinks", ROOT, folder)
+    # What is being worked on is built like what was committed.
+    for name in run("git", "-C", ROOT, "ls-files", "-mo", "--exclude-standard").splitlines():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_file():
+            shutil.copy2(ROOT / name, folder / name)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    cache = config.load(ROOT, os.environ).cache_root
+    mask = ("sh", "-c", 'umask 077; exec "$0" "$@"')
+    done = Checkout(folder, cache).doit("-n", "3", "iso", prefix=mask, TZ="Asia/Tokyo")
+    assert done.returncode == 0, done.stdout
+    first = Layout(ROOT, build_root, cache, "metalk8s")
+    reproduce.compare(first, dataclasses.replace(first, build=folder / "_build"))
