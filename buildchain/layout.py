@@ -47,6 +47,10 @@ class Layout:
     def go_cache(self) -> Path:
         return self.cache / "go-build"
 
+    def resolution(self, identity: str) -> Path:
+        """What a set of Debian packages meant when the archive could be reached (JSON)."""
+        return self.cache / "resolutions" / f"{identity}.json"
+
     @property
     def development_key(self) -> Path:
         """Secret OpenPGP key of this machine's builds, ASCII armour, mode 0600."""

@@ -7,13 +7,14 @@ the list of packages a set of wanted ones needs on top of what is installed.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from buildchain import events, process
+from buildchain import events, process, receipt
 from buildchain.catalog import Catalog, place
 from buildchain.errors import CommandError, FetchError, PinError
 from buildchain.layout import Layout
@@ -23,6 +24,7 @@ from buildchain.store.blobs import Store
 from buildchain.tools import apt
 
 EMPTY_STATUS = "status.empty"
+SOURCES = "debian.sources"
 # Several sets are resolved at once; the indexes they share are read by one.
 _UPDATING = threading.Lock()
 
@@ -30,25 +32,33 @@ _UPDATING = threading.Lock()
 def refresh(layout: Layout, catalog: Catalog) -> Made:
     """Fetch the indexes of the machine's Debian sources into the private state.
 
-    :raises FetchError: the machine has none for the suite, or they cannot be reached.
+    Without them only what is in the store can be built from: what needs more fails later.
     """
     targets = process.run(apt.argv_for_targets())
     entries = apt.parse_targets(targets, catalog.suite)
-    if not entries:
-        raise FetchError(
-            f"the machine's APT has no indexes of Debian {catalog.suite}",
-            solution="Run ./doit.sh setup (or apt-get update) on a machine with Debian sources.",
-        )
     for folder in ("lists/partial", "archives/partial"):
         (layout.apt / folder).mkdir(parents=True, exist_ok=True)
     write_whole(layout.apt / EMPTY_STATUS, "")
     sources = apt.source_list(entries, catalog.keyring, catalog.architecture)
-    write_whole(layout.apt / "debian.sources", sources)
-    _update(layout)
-    return Made((layout.apt / "debian.sources",), {"entries": len(entries)})
+    write_whole(layout.apt / SOURCES, sources)
+    try:
+        _update(layout)
+    except FetchError as error:
+        events.note(f"{error.reason}; going on with what is in {layout.store}")
+    return Made((layout.apt / SOURCES,), {"entries": len(entries)})
 
 
 def _update(layout: Layout) -> None:
+    """Read the indexes again.
+
+    :raises FetchError: the machine has none for the suite, or they cannot be reached.
+    """
+    sources = layout.apt / SOURCES
+    if sources.is_file() and not sources.stat().st_size:
+        raise FetchError(
+            "the machine's APT has no indexes of the Debian suite that is pinned",
+            solution="Run ./doit.sh setup (or apt-get update) on a machine with Debian sources.",
+        )
     configuration = _configure(layout, layout.apt / EMPTY_STATUS, layout.apt / "archives", "update")
     try:
         with _UPDATING:
@@ -69,11 +79,40 @@ def resolve(
     """Find and fetch what ``packages`` need on top of ``status`` (nothing installed when ``None``).
 
     Blobs land in the store; the archive's indexes are read again once when it moved on meanwhile.
+    When it cannot be reached, what the same names meant last time will do, if all of it is there.
 
     :raises FetchError: a package does not exist, cannot be resolved or cannot be downloaded.
     """
-    store = Store(layout.store)
     base = status or layout.apt / EMPTY_STATUS
+    known = layout.resolution(_identity(packages, base))
+    try:
+        files = _resolve(layout, name, packages, base)
+    except FetchError:
+        files = _remembered(layout, known)
+        if not files:
+            raise
+        events.note(f"without the Debian archive: packages for {name} are those of the last build")
+        return files
+    _write_list(known, files)
+    return files
+
+
+def _identity(packages: Sequence[str], status: Path) -> str:
+    installed = receipt.sha256(status) if status.is_file() else ""
+    text = json.dumps([sorted(packages), installed])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _remembered(layout: Layout, path: Path) -> tuple[DebianFile, ...]:
+    files = read_closure(path) if path.is_file() else ()
+    store = Store(layout.store)
+    return files if all(store.has(file.sha256) for file in files) else ()
+
+
+def _resolve(
+    layout: Layout, name: str, packages: Sequence[str], base: Path
+) -> tuple[DebianFile, ...]:
+    store = Store(layout.store)
     with layout.scratch(f"apt-{name}-") as scratch:
         archives = Path(scratch)
         (archives / "partial").mkdir()
@@ -153,9 +192,13 @@ def list_closure(
     layout: Layout, name: str, files: Sequence[DebianFile], replaced: Sequence[str]
 ) -> Made:
     """Write the list of a set of packages."""
-    document = [dataclasses.asdict(file) for file in files]
-    write_whole(layout.closure(name), json.dumps(document, indent=1) + "\n")
+    _write_list(layout.closure(name), files)
     return Made((layout.closure(name),), {"packages": len(files), "replaced": list(replaced)})
+
+
+def _write_list(path: Path, files: Sequence[DebianFile]) -> None:
+    document = [dataclasses.asdict(file) for file in files]
+    write_whole(path, json.dumps(document, indent=1) + "\n")
 
 
 def read_closure(path: Path) -> tuple[DebianFile, ...]:

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import shutil
 
 import pytest
 
@@ -34,16 +35,31 @@ def test_refresh(archive, layout, pins):
 
 def test_refresh_without_debian_sources(archive, layout, pins):
     archive.set("targets", "http://x/|noble|main|Ubuntu|deb\n")
-    with pytest.raises(FetchError, match="no indexes of Debian bookworm"):
-        debian.refresh(layout, pins)
+    assert debian.refresh(layout, pins).facts == {"entries": 0}
+    archive.set("resolve", "9")
+    with pytest.raises(FetchError, match="no indexes of the Debian suite"):
+        close(layout, "node", ["a"])
 
 
-def test_refresh_without_network(archive, layout, pins):
-    archive.set("update", "")
+def test_without_network_only_what_was_not_resolved_before_fails(archive, layout, pins, recorded):
+    debian.refresh(layout, pins)
+    close(layout, "node", ["b", "a"])
+    first = layout.closure("node").read_bytes()
+    for kind in ("update", "resolve", "download"):
+        archive.set(kind, "9")
+    shutil.rmtree(layout.build)
+    debian.refresh(layout, pins)
+    assert any("going on with what is in" in note for note in recorded.notes)
+    close(layout, "node", ["a", "b"])
+    assert layout.closure("node").read_bytes() == first
+    assert any("are those of the last build" in note for note in recorded.notes)
     with pytest.raises(FetchError, match="the Debian archive cannot be reached") as caught:
-        debian.refresh(layout, pins)
+        close(layout, "node", ["c"])
     assert "no update today" in caught.value.details
     assert "network" in caught.value.solution
+    next(path for path in layout.store.rglob("*") if path.is_file()).unlink()
+    with pytest.raises(FetchError, match="the Debian archive cannot be reached"):
+        close(layout, "node", ["a", "b"])
 
 
 def test_close_fetches_into_the_store_and_lists(archive, layout, recorded):
