@@ -16,7 +16,7 @@ from pathlib import Path
 
 from buildchain import events, process, receipt
 from buildchain.catalog import Catalog, place
-from buildchain.errors import CommandError, FetchError, PinError
+from buildchain.errors import CommandError, FetchError
 from buildchain.layout import Layout
 from buildchain.model import DebianFile, Package, Source
 from buildchain.receipt import Made, write_whole
@@ -125,8 +125,9 @@ def _resolve(
         try:
             return _fetch(store, configuration, archives, packages, name)
         except CommandError as error:
+            missing = apt.parse_unmet(error.details) or packages
             raise FetchError(
-                f"Debian packages for {name} cannot be had: {', '.join(packages)}",
+                f"Debian packages for {name} cannot be had: {', '.join(missing)}",
                 details=error.details,
             ) from error
 
@@ -233,6 +234,33 @@ def get_sources(layout: Layout, package: Package, folder: Path) -> Made:
     )
 
 
+def _gone(layout: Layout, source: Source, details: str) -> FetchError:
+    where = pinned_at(layout, source.sha256)
+    return FetchError(
+        f"{where}: source package {source.package} {source.version} cannot be had from the archive",
+        details=details,
+        solution="Check the network; if the archive has another version now, pin that in "
+        "buildchain/pins.",
+    )
+
+
+def _first_that_works(configuration: Path, wishes: Sequence[str], folder: Path) -> None:
+    """Download a source package by the first wish the archive fulfils.
+
+    :raises CommandError: it fulfils none; what it said to the first.
+    """
+    first: CommandError | None = None
+    for wish in wishes:
+        try:
+            process.run(apt.argv_for_source(configuration, wish), cwd=folder)
+        except CommandError as error:
+            first = first or error
+        else:
+            return
+    if first is not None:
+        raise first
+
+
 def pinned_at(layout: Layout, digest: str) -> str:
     """Return where a digest is pinned, as ``path:line``."""
     places = (place(path, digest) for path in sorted(layout.pins.glob("*/packages.toml")))
@@ -246,23 +274,17 @@ def _download_source(
     configuration = _configure(
         layout, layout.apt / EMPTY_STATUS, layout.apt / "archives", f"source-{name}"
     )
+    suites = apt.parse_suites((layout.apt / SOURCES).read_text(encoding="utf-8"))
     with layout.scratch("source-") as scratch:
         try:
-            process.run(apt.argv_for_source(configuration, name, version), cwd=Path(scratch))
+            # A version that is in two suites may have been dropped from the first.
+            wishes = (f"{name}={version}", *(f"{name}/{suite}" for suite in suites))
+            _first_that_works(configuration, wishes, Path(scratch))
         except CommandError as error:
-            raise FetchError(
-                f"{pinned_at(layout, sources[0].sha256)}: source package {name} {version} cannot "
-                "be had from the archive",
-                details=error.details,
-                solution="Check the network; if the archive has another version now, pin that in "
-                "buildchain/pins.",
-            ) from error
+            raise _gone(layout, sources[0], error.details) from error
         for source in sources:
             file = Path(scratch) / source.file
             if not file.is_file():
-                raise PinError(
-                    f"{pinned_at(layout, source.sha256)}: source package {name} {version} has no "
-                    f"file {source.file}"
-                )
+                raise _gone(layout, source, f"no file {source.file}")
             where = pinned_at(layout, source.sha256)
             store.add(file, source.sha256, origin=f"{where}: {name} {version}: {source.file}")

@@ -33,8 +33,8 @@ from buildchain.tools import rpm
 FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS", "DSC")
 # Where a package's folder keeps the files its spec names.
 PLACES = (".", "files", "patches")
-# Endings of packages that install on the machines we support.
-FITTING = re.compile(r"(\.(x86_64|noarch)\.rpm|\.src\.rpm|_(amd64|all)\.deb)$")
+# What the machines we support are called, in packaging and in the names of packages.
+FITTING = re.compile(r"[ \t._](x86_64|noarch|src|amd64|all|any)(\.rpm|\.deb)?$")
 UNMET = re.compile(r"Unmet build dependencies: (?P<names>.+)")
 
 
@@ -88,6 +88,8 @@ def read_meta(layout: Layout, package: Package) -> Made:
     ]
     problems += [f"pinned {name} is no Source" for name in sorted(pinned - set(spec.sources))]
     problems += [f"no package {name}" for name in package.rpms if name not in spec.packages]
+    problems += _foreign(path, ("ExclusiveArch", "BuildArch"))
+    problems += _foreign(folder / "debian" / "control", ("Architecture",))
     if problems:
         raise PinError(
             f"{path}: {'; '.join(problems)}",
@@ -96,6 +98,16 @@ def read_meta(layout: Layout, package: Package) -> Made:
     meta = layout.package(package.name) / f"{package.name}.meta"
     write_whole(meta, json.dumps(dataclasses.asdict(spec), indent=1) + "\n")
     return Made((meta,))
+
+
+def _foreign(path: Path, fields: tuple[str, ...]) -> list[str]:
+    """Return the lines of a file that are for machines we do not support."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [
+        f"line {number} of {path.name} is for another architecture: {line}"
+        for number, line in enumerate(lines, 1)
+        if line.startswith(tuple(f"{field}:" for field in fields)) and not FITTING.search(line)
+    ]
 
 
 def _local(folder: Path, name: str) -> Path | None:
@@ -275,9 +287,7 @@ def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
     """Make the DEBs out of what was compiled."""
     build = layout.package(package.name)
     work = _work(layout, package, "debs")
-    shutil.copytree(
-        layout.package_sources(package.name), work / "source" / package.name, symlinks=True
-    )
+    shutil.copytree(layout.package_sources(package.name), work / "source" / package.name)
     script = (
         f"set -e; cd /work/source/{package.name}; METALK8S_PREBUILT=/compiled "
         "dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps; "
@@ -301,7 +311,7 @@ def build_dsc(layout: Layout, package: Package, builder: Builder) -> Made:
     work = _work(layout, package, "dsc")
     stem = f"{package.name}-{package.version}"
     tree = work / stem
-    shutil.copytree(layout.package_sources(package.name), tree, symlinks=True)
+    shutil.copytree(layout.package_sources(package.name), tree)
     (tree / "sources").mkdir()
     for name in package.archives:
         link(layout.package(package.name) / "SOURCES" / name, tree / "sources" / name)

@@ -112,10 +112,18 @@ def argv_for_download(configuration_file: Path, files: Iterable[DebianFile]) -> 
     return ["apt-get", "-c", configuration_file, "-q", "download", *wanted]
 
 
-def argv_for_source(configuration_file: Path, package: str, version: str) -> list[str | Path]:
-    """Download the files of a source package into the working directory."""
+def argv_for_source(configuration_file: Path, wanted: str) -> list[str | Path]:
+    """Download the files of a source package into the working directory.
+
+    :param wanted: ``<package>=<version>`` or ``<package>/<suite>``.
+    """
     return ["apt-get", "-c", configuration_file, "-q", "source", "--download-only",
-            "--only-source", f"{package}={version}"]  # fmt: skip
+            "--only-source", wanted]  # fmt: skip
+
+
+def parse_suites(text: str) -> tuple[str, ...]:
+    """Return the suites that a deb822 source list names, each once."""
+    return tuple(dict.fromkeys(re.findall(r"^Suites: (\S+)$", text, re.MULTILINE)))
 
 
 def parse_uris(text: str) -> tuple[DebianFile, ...]:

@@ -91,17 +91,56 @@ def test_no_network(checkout: Checkout) -> None:
     checkout.succeeds("_debian_closure:base")
 
 
-def test_source_with_another_checksum(checkout: Checkout) -> None:
-    pins = checkout.folder / "buildchain/pins/default/packages.toml"
-    right = pins.read_text(encoding="utf-8")
-    pinned = re.findall(r'sha256 = "([0-9a-f]{64})"', right)[-1]
-    pins.write_text(right.replace(pinned, "0" * 64), encoding="utf-8")
-    said = checkout.fails("_build_packages:kubernetes:pkg_get_source")
-    assert "ChecksumError" in said
-    assert f"expected SHA-256 {'0' * 64}, got {pinned}" in said
-    assert not (checkout.folder / "_build/packages/kubernetes/SOURCES").is_file()
-    pins.write_text(right, encoding="utf-8")
-    checkout.succeeds("_build_packages:kubernetes:pkg_get_source")
+SMALL = "_build_packages:cni-plugins"
+PACKAGE_PINS = "buildchain/pins/default/packages.toml"
+
+
+@pytest.mark.parametrize(
+    ("file", "pattern", "replacement", "stage", "said"),
+    [
+        pytest.param(
+            "packages/cni-plugins/cni-plugins.spec", r"(?m)^(Source|Patch)\d*:.*\n", "",
+            "pkg_rpmspec", "cni-plugins.spec: no Source line", id="no source",
+        ),
+        pytest.param(
+            "packages/cni-plugins/cni-plugins.spec", "x86_64", "aarch64",
+            "pkg_rpmspec", "of cni-plugins.spec is for another architecture", id="architecture",
+        ),
+        pytest.param(
+            PACKAGE_PINS, r'(?s)(\[\[cni-plugins.sources\]\].*?sha256 = ")[0-9a-f]{64}',
+            rf"\g<1>{'0' * 64}", "pkg_get_source", f"expected SHA-256 {'0' * 64}, got", id="hash",
+        ),
+        pytest.param(
+            PACKAGE_PINS, r"1\.1\.1\+ds1-3", "9.9-1",
+            "pkg_get_source", "9.9-1 cannot be had from the archive", id="gone",
+        ),
+        pytest.param(
+            "packages/cni-plugins/debian/control", "Build-Depends: ",
+            "Build-Depends: libmissing-dev, ", "pkg_compile",
+            "package cni-plugins: the builder lacks libmissing-dev", id="build dependency",
+        ),
+        pytest.param(
+            "buildchain/pins/default/profile.toml", '"conntrack",', '"no-such-package",',
+            "_debian_closure:node", "Unable to locate package no-such-package", id="unsatisfiable",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_package(
+    checkout: Checkout, file: str, pattern: str, replacement: str, stage: str, said: str
+) -> None:
+    path = checkout.folder / file
+    right = path.read_text(encoding="utf-8")
+    wrong = re.sub(pattern, replacement, right)
+    assert wrong != right
+    path.write_text(wrong, encoding="utf-8")
+    task = stage if stage.startswith("_") else f"{SMALL}:{stage}"
+    told = checkout.fails(task)
+    assert said in told
+    assert re.search(r"(packages\.toml:\d+|control:\d+|line \d+ of|\.spec: no|package )", told)
+    assert not (checkout.folder / "_build/repositories").exists()
+    assert not any((checkout.folder / "_build/packages").glob("*/[RD][PE][MB]S/*"))
+    path.write_text(right, encoding="utf-8")
+    checkout.succeeds(task)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from buildchain import catalog
 from buildchain.actions import debian
-from buildchain.errors import ChecksumError, FetchError, PinError
+from buildchain.errors import ChecksumError, FetchError
 from buildchain.model import Package, Source
 from buildchain.store.blobs import Store
 
@@ -115,6 +115,12 @@ def test_wrong_bytes_do_not_enter_the_store(archive, layout):
     assert not layout.closure("node").exists()
 
 
+@pytest.fixture(autouse=True)
+def _sources(layout):
+    layout.apt.mkdir(parents=True)
+    (layout.apt / "debian.sources").write_text("Suites: bookworm\n")
+
+
 def package(*texts: str) -> Package:
     sources = tuple(
         Source(f"{text}.tar", hashlib.sha256(text.encode()).hexdigest(), "demo", "1.0-1")
@@ -135,16 +141,25 @@ def test_sources(archive, layout, tmp_path):
     assert len(archive.programs.calls("apt-get")) == 1, "they were in the store"
 
 
+def test_source_that_one_suite_dropped(archive, layout, tmp_path):
+    archive.set("sources/one.tar", "one")
+    archive.set("source", "1")
+    debian.get_sources(layout, package("one"), tmp_path / "out")
+    asked = [argv[-1] for argv in archive.programs.calls("apt-get") if "source" in argv]
+    assert asked == ["demo=1.0-1", "demo/bookworm"]
+
+
 def test_source_that_is_gone(archive, layout, tmp_path):
-    archive.set("source", "")
+    archive.set("source", "9")
     with pytest.raises(FetchError, match=r"source package demo 1\.0-1 cannot be had") as caught:
         debian.get_sources(layout, package("one"), tmp_path / "out")
     assert "buildchain/pins" in caught.value.solution
 
 
 def test_source_without_the_pinned_file(archive, layout, tmp_path):
-    with pytest.raises(PinError, match=r"demo 1\.0-1 has no file one\.tar"):
+    with pytest.raises(FetchError, match=r"demo 1\.0-1 cannot be had") as caught:
         debian.get_sources(layout, package("one"), tmp_path / "out")
+    assert "no file one.tar" in caught.value.details
 
 
 def test_source_with_wrong_bytes(archive, layout, tmp_path):

@@ -88,6 +88,25 @@ def test_every_difference_between_spec_and_pins_is_named(prepared):
     assert "demo.spec" in caught.value.reason
 
 
+@pytest.mark.parametrize(
+    ("file", "line", "problem"),
+    [
+        ("demo.spec", "ExclusiveArch:  aarch64", "line 1 of demo.spec is for another"),
+        ("demo.spec", "BuildArch: noarch", ""),
+        ("debian/control", "Architecture: arm64", "line 1 of control is for another"),
+        ("debian/control", "Architecture: any", ""),
+    ],
+)
+def test_architectures(prepared, file, line, problem):
+    path = prepared.package_sources("demo") / file
+    path.write_text(f"{line}\n{path.read_text()}")
+    if not problem:
+        packages.read_meta(prepared, DEMO)
+        return
+    with pytest.raises(PinError, match=problem):
+        packages.read_meta(prepared, DEMO)
+
+
 def test_sources(sourced):
     folder = sourced.package("demo") / "SOURCES"
     assert {p.name: p.read_text() for p in folder.iterdir()} == {

@@ -35,7 +35,7 @@ CONF = Path("/b/apt/x.conf")
              "install", "a"],
         ),
         (
-            apt.argv_for_source(CONF, "etcd", "3.4-1"),
+            apt.argv_for_source(CONF, "etcd=3.4-1"),
             ["apt-get", "-c", CONF, "-q", "source", "--download-only", "--only-source",
              "etcd=3.4-1"],
         ),
@@ -150,3 +150,10 @@ def test_uri_lines_round_trip(rows):
 def test_no_text_breaks_the_parsers(text):
     assert isinstance(apt.parse_uris(text), tuple)
     assert isinstance(apt.parse_targets(text, "bookworm"), tuple)
+
+
+def test_suites_of_a_source_list():
+    entries = [apt.Entry("http://deb/", suite, "main") for suite in ("x", "x-updates", "x")]
+    text = apt.source_list(entries, Path("/key.gpg"), "amd64")
+    assert apt.parse_suites(text) == ("x", "x-updates")
+    assert apt.parse_suites("") == ()
