@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,42 @@ class DebianFile:
     def pool_name(self) -> str:
         """File name in a repository: without the epoch, whose colon URIs cannot carry."""
         return f"{self.name}_{self.version.split(':', 1)[-1]}_{self.architecture}.deb"
+
+
+@dataclass(frozen=True)
+class RedhatRepository:
+    """A repository of RPMs.
+
+    :param url: folder that has ``repodata`` (``https:``, ``http:`` or ``file:``).
+    :param key: public key, ASCII armour, that signs its packages.
+    :param is_signed: that key signs its metadata too (``repomd.xml.asc``).
+    """
+
+    name: str
+    url: str
+    key: Path
+    is_signed: bool = True
+
+
+@dataclass(frozen=True)
+class RedhatFile:
+    """One binary package file of a repository (size in bytes)."""
+
+    name: str
+    epoch: int
+    version: str
+    release: str
+    architecture: str
+    file: str
+    size: int
+    sha256: str
+    repository: str
+
+    @property
+    def revision(self) -> str:
+        """Epoch, unless it is 0, version and release, as dnf writes them."""
+        epoch = f"{self.epoch}:" if self.epoch else ""
+        return f"{epoch}{self.version}-{self.release}"
 
 
 @dataclass(frozen=True)
