@@ -105,6 +105,11 @@ class Layout:
         return self.build / "repositories" / "redhat" / f"metalk8s-el{release}"
 
     @property
+    def signed_rpms(self) -> Path:
+        """Signed copies of our RPMs, which the repositories are made of."""
+        return self.build / "signed"
+
+    @property
     def deb_repository(self) -> Path:
         return self.build / "repositories" / "debian" / "metalk8s"
 

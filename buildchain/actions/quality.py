@@ -142,3 +142,11 @@ def run_tests(folder: Path, paths: Sequence[str], *options: str, env: dict[str, 
     argv = python.argv_for_tests(interpreter(), paths, *options)
     handed = {name: os.environ[name] for name in ("CI", "NO_COLOR") if name in os.environ}
     process.run(argv, cwd=folder, env={**handed, **env}, echo=True, solution=FOUND)
+
+
+def run_module(root: Path, module: str) -> None:
+    """Run a module of the project with its output on the terminal.
+
+    :raises CommandError: it ended with a status other than 0.
+    """
+    process.run([interpreter(), "-m", module], cwd=root, echo=True, solution=FOUND)

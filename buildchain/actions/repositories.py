@@ -65,37 +65,30 @@ def make_deb_repository(
 
 
 def make_rpm_repositories(
-    folders: Sequence[Path], packages: Iterable[Path], signer: Signer, *, epoch: int
+    folders: Sequence[Path], signed: Iterable[Path], signer: Signer, *, epoch: int
 ) -> tuple[Path, ...]:
-    """Make signed RPM repositories of the same packages, which are copied and signed once.
+    """Make RPM repositories of the same signed packages, and sign their metadata.
 
-    The originals stay as they are; the repositories share their files as hard links.
+    The repositories share packages and metadata as hard links.
     """
     with contextlib.ExitStack() as stack:
         first, *others = [stack.enter_context(replaced(folder)) for folder in folders]
-        for copy in _sign_copies(first, packages, signer, epoch):
-            for other in others:
-                link(copy, other / copy.name)
-        for fresh in (first, *others):
-            process.run(repository.argv_for_createrepo(fresh, epoch=epoch))
-            metadata = fresh / "repodata" / "repomd.xml"
-            signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
+        for package in signed:
+            os.link(package, first / package.name)
+        process.run(repository.argv_for_createrepo(first, epoch=epoch))
+        metadata = first / "repodata" / "repomd.xml"
+        signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
+        for other in others:
+            shutil.copytree(first, other, copy_function=os.link, dirs_exist_ok=True)
     return tuple(folders)
 
 
 def sign_copies(folder: Path, packages: Iterable[Path], signer: Signer, *, epoch: int) -> Path:
     """Fill a folder with signed copies of RPMs; the originals stay as they are."""
     with replaced(folder) as fresh:
-        _sign_copies(fresh, packages, signer, epoch)
+        copies = [Path(shutil.copy(package, fresh)) for package in sorted(packages)]
+        signer.sign_rpms(copies, epoch=epoch)
+        for copy in copies:
+            # createrepo_c records when a file was changed.
+            os.utime(copy, (epoch, epoch))
     return folder
-
-
-def _sign_copies(
-    folder: Path, packages: Iterable[Path], signer: Signer, epoch: int
-) -> tuple[Path, ...]:
-    copies = tuple(Path(shutil.copy(package, folder)) for package in sorted(packages))
-    signer.sign_rpms(copies, epoch=epoch)
-    for copy in copies:
-        # createrepo_c records when a file was changed.
-        os.utime(copy, (epoch, epoch))
-    return copies

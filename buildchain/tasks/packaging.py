@@ -3,12 +3,12 @@
 ::
 
     _build_packages:<name>:pkg_mkdir
-        └> pkg_rpmspec ─> pkg_get_source ─┬> pkg_srpm
-                       (pkg_dsc)          └> pkg_compile ─┬> pkg_rpm ──> _package_repository:redhat
-              _builder_image ─────────────────┘           └> pkg_deb ──> _package_repository:debian
-    _debian_closure:node ───────────────────────────────────────────────────┘
+        └> pkg_rpmspec ─> pkg_get_source ─┬> pkg_srpm, pkg_dsc    (for sources_iso)
+                                          └> pkg_compile ─┬> pkg_rpm
+              _builder_image ─────────────────┘           └> pkg_deb
 
-    _package_repository:<family> ──> _package_check:<family>    every role installs from it alone
+    pkg_rpm ──> _package_sign ────────────> _package_repository:redhat ──> _package_check:redhat
+    pkg_deb, _debian_closure:node ────────> _package_repository:debian ──> _package_check:debian
 
 Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repositories``.
 """
@@ -32,6 +32,7 @@ from buildchain.tasks.host import checks
 from buildchain.tools import repository, rpm
 
 NODE = foundations.closure_step("node")
+SIGN = "_package_sign"
 EVERYTHING = "everything we build"
 SOURCE_STAGES = ("pkg_srpm", "pkg_dsc")
 
@@ -206,10 +207,10 @@ def _repositories(context: Context) -> Iterator[Step]:
         repository_step("redhat"),
         title("REPOSITORY", "RPM, metalk8s"),
         functools.partial(_redhat, context),
-        needs=(*(stage(p.name, "pkg_rpm") for p in all_packages), "_iso_key"),
+        needs=(SIGN, "_iso_key"),
         config={**epoch, "releases": context.catalog.redhat_releases},
         code=(repositories, repository),
-        after=checks("createrepo_c", "rpmsign", "gpg"),
+        after=checks("createrepo_c", "gpg"),
     )
     yield Step(
         context.layout,
@@ -240,11 +241,38 @@ def rpm_folders(context: Context) -> tuple[Path, ...]:
     return tuple(map(context.layout.rpm_repository, context.catalog.redhat_releases))
 
 
+def task__package_sign() -> Iterator[Task]:
+    """Sign our RPMs (APT trusts a repository's index instead)."""
+    yield _sign(current()).task()
+
+
+def _sign(context: Context) -> Step:
+    layout, epoch = context.layout, context.catalog.content_epoch
+
+    def sign() -> Made:
+        with signing.signer(layout, context.config.signing_key) as signer:
+            rpms = built(context, "pkg_rpm", ".rpm")
+            repositories.sign_copies(layout.signed_rpms, rpms, signer, epoch=epoch)
+        return Made((layout.signed_rpms,))
+
+    return Step(
+        layout,
+        SIGN,
+        title("SIGN", "RPMs"),
+        sign,
+        needs=(*(stage(p.name, "pkg_rpm") for p in context.catalog.packages), "_iso_key"),
+        config={"epoch": epoch, "key": context.config.signing_key},
+        owns=layout.signed_rpms,
+        after=checks("rpmsign", "gpg"),
+    )
+
+
 def _redhat(context: Context) -> Made:
+    outputs = receipt.read(context.layout.receipt(SIGN)).outputs
     with signing.signer(context.layout, context.config.signing_key) as signer:
         folders = repositories.make_rpm_repositories(
             rpm_folders(context),
-            built(context, "pkg_rpm", ".rpm"),
+            [context.layout.build / output.path for output in outputs],
             signer,
             epoch=context.catalog.content_epoch,
         )
@@ -332,4 +360,6 @@ def task_packaging() -> Task:
         if not step.name.endswith(SOURCE_STAGES)
     ]
     doc = "Download and build the software packages and repositories."
-    return group("packaging", doc, [*steps, *_repositories(context), *_checks(context)])
+    return group(
+        "packaging", doc, [*steps, _sign(context), *_repositories(context), *_checks(context)]
+    )

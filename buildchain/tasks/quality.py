@@ -6,6 +6,7 @@
           ├────────────> test:{unit,registry,render,integration}
           └> _salt_environment ──────────────┘         │
                             iso, _testbed_image ───────┘
+    _dev_environment ──> bench:<name>
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from buildchain.tasks.host import checks
 
 ENVIRONMENT = "_dev_environment"
 SALT_ENVIRONMENT = "_salt_environment"
+# Modules of tests/bench, and what they measure.
+BENCHES = {"createrepo": "our RPM repositories beside createrepo_c alone"}
 COVERAGE = ("--cov=buildchain", "--cov-report=term:skip-covered", "--cov-fail-under=85")
 
 
@@ -225,3 +228,22 @@ def _run_tests(context: Context, folder: Path, path: str, options: tuple[str, ..
         "METALK8S_SALT_PYTHON": str(salt / "bin" / "python3"),
     }
     quality.run_tests(folder, [path], *options, env=environment)
+
+
+def task_bench() -> Iterator[Task]:
+    """Measure ourselves beside the tools people use today, in the same run."""
+    context = current()
+    yield {"basename": "bench", "name": None, "doc": task_bench.__doc__}
+    for name, what in BENCHES.items():
+        yield _task(
+            f"bench:{name}",
+            title("BENCH", name),
+            functools.partial(_bench, context, name),
+            f"Measure {what}.",
+            ENVIRONMENT,
+            *checks(*(tool.name for tool in context.tools if "test" in tool.purposes)),
+        )
+
+
+def _bench(context: Context, name: str) -> None:
+    quality.run_module(context.config.root, f"tests.bench.{name}")

@@ -59,13 +59,18 @@ def test_deb_repository(keyed, fake_program, tmp_path):
     assert (folder / "pool" / "main" / "a_1.deb").samefile(tmp_path / "a_1.deb")
 
 
-def test_rpm_repositories_leave_the_originals_alone(keyed, fake_program, tmp_path):
+def test_signed_rpms_and_their_repositories_leave_the_originals_alone(
+    keyed, fake_program, tmp_path
+):
     fake_program("createrepo_c", fakes.CREATEREPO)
     fake_program("rpmsign", "for p in argv:\n    if p.endswith('.rpm'): open(p, 'a').write('+')")
     (tmp_path / "a.rpm").write_text("a")
     folders = [tmp_path / "el8", tmp_path / "el9"]
     with signing.signer(keyed, "") as signer:
-        repositories.make_rpm_repositories(folders, [tmp_path / "a.rpm"], signer, epoch=EPOCH)
+        signed = repositories.sign_copies(
+            tmp_path / "signed", [tmp_path / "a.rpm"], signer, epoch=EPOCH
+        )
+        repositories.make_rpm_repositories(folders, signed.iterdir(), signer, epoch=EPOCH)
     assert (tmp_path / "a.rpm").read_text() == "a"
     for folder in folders:
         assert (folder / "a.rpm").read_text() == "a+"
