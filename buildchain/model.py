@@ -125,6 +125,11 @@ class DebianFile:
     sha256: str
 
     @property
+    def revision(self) -> str:
+        """What tells one version from another."""
+        return self.version
+
+    @property
     def pool_name(self) -> str:
         """File name in a repository: without the epoch, whose colon URIs cannot carry."""
         return f"{self.name}_{self.version.split(':', 1)[-1]}_{self.architecture}.deb"

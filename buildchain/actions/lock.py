@@ -1,6 +1,6 @@
-"""The lock: which Debian packages, by version and SHA-256, every set of a build is made of.
+"""The lock: which packages, by version and SHA-256, every set of a build is made of.
 
-On disk: ``buildchain/pins/<profile>/debian.lock`` (JSON, sorted)::
+On disk: ``buildchain/pins/<profile>/debian.lock`` and ``redhat.lock`` (JSON, sorted)::
 
     {"<set>": {"wanted": [names], "on": "<what it stands on>", "packages": [files]}}
 
@@ -14,22 +14,24 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from buildchain import events
 from buildchain.actions import debian
 from buildchain.errors import LockError, PinError
 from buildchain.layout import Layout
-from buildchain.model import DebianFile
+from buildchain.model import DebianFile, RedhatFile
 from buildchain.receipt import Made, write_whole
 
 STRICT = "strict"
+File = TypeVar("File", DebianFile, RedhatFile)
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Generic[File]):
     """One locked set.
 
     :param wanted: names it was resolved for.
@@ -38,11 +40,13 @@ class Entry:
 
     wanted: tuple[str, ...]
     on: str
-    packages: tuple[DebianFile, ...]
+    packages: tuple[File, ...]
 
 
-def read(path: Path) -> dict[str, Entry]:
+def read(path: Path, kind: type[File]) -> dict[str, Entry[File]]:
     """Read a lock; there may be none yet.
+
+    :param kind: record of its packages.
 
     :raises PinError: it is no lock.
     """
@@ -52,7 +56,7 @@ def read(path: Path) -> dict[str, Entry]:
             name: Entry(
                 tuple(entry["wanted"]),
                 entry["on"],
-                tuple(DebianFile(**file) for file in entry["packages"]),
+                tuple(kind(**file) for file in entry["packages"]),
             )
             for name, entry in document.items()
         }
@@ -64,7 +68,7 @@ def read(path: Path) -> dict[str, Entry]:
         ) from error
 
 
-def write(path: Path, entries: Mapping[str, Entry]) -> None:
+def write(path: Path, entries: Mapping[str, Entry[File]]) -> None:
     """Write a lock, sorted."""
     document = {name: dataclasses.asdict(entry) for name, entry in sorted(entries.items())}
     write_whole(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
@@ -77,10 +81,10 @@ def foundation(layout: Layout, status: Path | None, base_image: str) -> str:
     return base_image or hashlib.sha256(layout.closure("base").read_bytes()).hexdigest()
 
 
-def changes(before: Sequence[DebianFile], after: Sequence[DebianFile]) -> list[str]:
+def changes(before: Sequence[File], after: Sequence[File]) -> list[str]:
     """Return the difference of two lists in words, sorted by name."""
-    old = {file.name: file.version for file in before}
-    new = {file.name: file.version for file in after}
+    old = {file.name: file.revision for file in before}
+    new = {file.name: file.revision for file in after}
     lines = []
     for name in sorted(old.keys() | new.keys()):
         if name not in new:
@@ -103,48 +107,86 @@ class Locked:
 
     path: Path
     policy: str
-    base_image: str
+    base_image: str = ""
+
+
+@dataclass(frozen=True)
+class Origin(Generic[File]):
+    """Where the packages of one set come from.
+
+    :param words: what they are, in the plural.
+    :param on: identity of what the set stands on.
+    :param fetch_exactly: fetches given versions, tells whether they could all be had.
+    :param resolve: finds and fetches what names need now.
+    :param list_closure: writes the list of a set, and what of the lock was replaced.
+    """
+
+    words: str
+    on: str
+    fetch_exactly: Callable[[Sequence[File]], bool]
+    resolve: Callable[[Sequence[str]], tuple[File, ...]]
+    list_closure: Callable[[Sequence[File], Sequence[str]], Made]
 
 
 def close(
     layout: Layout, locked: Locked, name: str, packages: Sequence[str], status: Path | None
 ) -> Made:
-    """Fetch a set as locked, or as the policy has it, and write its list.
+    """Fetch a set of Debian packages as locked, or as the policy has it, and write its list.
 
     :raises LockError: the policy is strict and the set is not locked, or cannot be had as locked.
     """
-    entry = read(locked.path).get(name)
+    entry = read(locked.path, DebianFile).get(name)
     on = foundation(layout, status, locked.base_image)
     if entry is not None and locked.base_image and entry.on != on:
         # On a foreign base other packages are needed; the lock of our own says nothing about it.
         entry = None
+    origin = Origin[DebianFile](
+        "Debian packages",
+        on,
+        lambda files: debian.fetch_exactly(layout, name, files, status),
+        lambda names: debian.resolve(layout, name, names, status),
+        lambda files, replaced: debian.list_closure(layout, name, files, replaced),
+    )
+    return settle(locked, name, packages, entry, origin)
+
+
+def settle(
+    locked: Locked,
+    name: str,
+    packages: Sequence[str],
+    entry: Entry[File] | None,
+    origin: Origin[File],
+) -> Made:
+    """Fetch a set as locked, or as the policy has it, and write its list.
+
+    :raises LockError: the policy is strict and the set is not locked, or cannot be had as locked.
+    """
     if (
         entry is not None
-        and (entry.wanted, entry.on) == (tuple(packages), on)
-        and debian.fetch_exactly(layout, name, entry.packages, status)
+        and (entry.wanted, entry.on) == (tuple(packages), origin.on)
+        and origin.fetch_exactly(entry.packages)
     ):
-        return debian.list_closure(layout, name, entry.packages, replaced=())
-    files = debian.resolve(layout, name, packages, status)
+        return origin.list_closure(entry.packages, ())
+    files = origin.resolve(packages)
     replaced = changes(entry.packages if entry else (), files)
     if locked.policy == STRICT:
-        raise _refused(locked.path, name, entry, replaced)
+        what = replaced if entry else None
+        raise _refused(locked.path, f"{origin.words} for {name}", what)
     for line in replaced if entry is not None else ():
         events.closing(f"not as locked, {name}: {line}")
-    return debian.list_closure(layout, name, files, replaced=replaced if entry else ())
+    return origin.list_closure(files, replaced if entry else ())
 
 
-def _refused(path: Path, name: str, entry: Entry | None, replaced: Sequence[str]) -> LockError:
-    if entry is None:
-        reason = f"Debian packages for {name} are not in {path}"
-    else:
-        what = "; ".join(replaced) or "it was made for other packages or another base"
-        reason = f"Debian packages for {name} cannot be had as {path.name} has them: {what}"
-    return LockError(reason)
+def _refused(path: Path, packages: str, replaced: Sequence[str] | None) -> LockError:
+    if replaced is None:
+        return LockError(f"{packages} are not in {path}")
+    what = "; ".join(replaced) or "it was made for other packages or another base"
+    return LockError(f"{packages} cannot be had as {path.name} has them: {what}")
 
 
-def refresh(locked: Locked, entries: Mapping[str, Entry]) -> None:
+def refresh(locked: Locked, entries: Mapping[str, Entry[File]], kind: type[File]) -> None:
     """Write a new lock and show what changed."""
-    before = read(locked.path)
+    before = read(locked.path, kind)
     for name in sorted(before.keys() | entries.keys()):
         old = before[name].packages if name in before else ()
         new = entries[name].packages if name in entries else ()

@@ -20,6 +20,7 @@ from buildchain import receipt
 from buildchain.actions import base, debian, lock, quality, signing
 from buildchain.actions.lock import Entry
 from buildchain.layout import Layout
+from buildchain.model import DebianFile
 from buildchain.receipt import Made, write_whole
 from buildchain.targets.step import Step, Task, guarded, title
 from buildchain.tasks import foundations
@@ -71,7 +72,9 @@ def _replaced(path: Path) -> list[str]:
     return found
 
 
-def _entry(context: Context, layout: Layout, name: str, wanted: tuple[str, ...]) -> Entry:
+def _entry(
+    context: Context, layout: Layout, name: str, wanted: tuple[str, ...]
+) -> Entry[DebianFile]:
     status = None if name == "base" else layout.base_status
     on = lock.foundation(layout, status, context.config.base_image)
     return Entry(wanted, on, debian.read_closure(layout.closure(name)))
@@ -120,4 +123,4 @@ def _lock_debian(context: Context) -> None:
         files = debian.resolve(layout, name, packages, layout.base_status)
         debian.list_closure(layout, name, files, ())
         entries[name] = _entry(context, layout, name, packages)
-    lock.refresh(foundations.locked(context), entries)
+    lock.refresh(foundations.locked(context), entries, DebianFile)

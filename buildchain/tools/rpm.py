@@ -78,6 +78,12 @@ def argv_for_query(kind: str, packages: Sequence[Path]) -> list[str | Path]:
     return ["rpm", "--query", "--nosignature", "--queryformat", layout, "--package", *packages]
 
 
+def argv_for_requirements(packages: Sequence[Path]) -> list[str | Path]:
+    """Print, for each package, its name and what it requires in which version, one on a line."""
+    layout = "[%{=NAME} %{REQUIRENAME} %{REQUIREFLAGS:depflags} %{REQUIREVERSION}\n]"
+    return ["rpm", "--query", "--nosignature", "--queryformat", layout, "--package", *packages]
+
+
 def without_versions(capability: str) -> str:
     """Return a library without symbol version and word size: ``libc.so.6(GLIBC_2.2)(64bit)``."""
     return capability.partition("(")[0]

@@ -36,7 +36,7 @@ def close(layout, locked, name="node", packages=("a",)):
 
 
 def test_what_is_written_is_read(filled, layout):
-    entries = lock.read(filled.path)
+    entries = lock.read(filled.path, DebianFile)
     assert entries["node"].wanted == ("a",)
     assert [file.name for file in entries["node"].packages] == ["a"]
     before = filled.path.read_bytes()
@@ -45,21 +45,24 @@ def test_what_is_written_is_read(filled, layout):
 
 
 def test_no_lock_yet(locked):
-    assert lock.read(locked.path) == {}
+    assert lock.read(locked.path, DebianFile) == {}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"a": {"wanted": []}}'])
 def test_what_is_no_lock(locked, text):
     locked.path.write_text(text)
     with pytest.raises(PinError, match="is no lock"):
-        lock.read(locked.path)
+        lock.read(locked.path, DebianFile)
 
 
 def test_locked_packages_are_fetched_without_asking_what_is_newest(archive, filled, layout):
     made = close(layout, filled)
     assert made.facts == {"packages": 1, "replaced": []}
     assert [argv[3] for argv in archive.programs.calls("apt-get")] == ["download"]
-    assert debian.read_closure(layout.closure("node")) == lock.read(filled.path)["node"].packages
+    assert (
+        debian.read_closure(layout.closure("node"))
+        == lock.read(filled.path, DebianFile)["node"].packages
+    )
 
 
 def test_locked_packages_in_the_store_need_no_network(archive, filled, layout):
@@ -127,11 +130,14 @@ def test_changes():
 
 
 def test_refresh_shows_what_changed(filled, recorded):
-    entries = {"base": lock.read(filled.path)["base"], "new": Entry((), "", (file("a", "1"),))}
-    lock.refresh(filled, entries)
+    entries = {
+        "base": lock.read(filled.path, DebianFile)["base"],
+        "new": Entry((), "", (file("a", "1"),)),
+    }
+    lock.refresh(filled, entries, DebianFile)
     assert recorded.notes == ["new: a 1 is new", "node: a 1:2.0-1 is gone"]
-    assert lock.read(filled.path) == entries
-    lock.refresh(filled, entries)
+    assert lock.read(filled.path, DebianFile) == entries
+    lock.refresh(filled, entries, DebianFile)
     assert recorded.notes[-1] == "nothing changed"
 
 
