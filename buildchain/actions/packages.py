@@ -31,7 +31,8 @@ from buildchain.store.blobs import link
 from buildchain.tools import rpm
 
 FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS", "DSC")
-# Where a package's folder keeps the files its spec names.
+# Where a package's folder keeps the files its spec names. Some are links to what packages have in
+# common; copies of them follow the links.
 PLACES = (".", "files", "patches")
 # What the machines we support are called, in packaging and in the names of packages.
 FITTING = re.compile(r"[ \t._](x86_64|noarch|src|amd64|all|any)(\.rpm|\.deb)?$")

@@ -125,7 +125,8 @@ licence of golang.org/x/sys. The Apache License 2.0, where it is only named, is 
 
 END
     section "$import_path $version" "$tree/debian/copyright"
-    awk -v own="$import_path/vendor/" 'index($1, own) == 1 {print $2}' "$tools/linked" | vendored_licenses >"$tools/files"
+    awk -v own="$import_path/vendor/" 'index($1, own) == 1 {print $2}' "$tools/linked" |
+        vendored_licenses >"$tools/files"
     while read -r file; do
         name=${file#"$tree/src/$import_path/vendor/"}
         section "${name%/*}" "$file"

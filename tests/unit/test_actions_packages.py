@@ -232,6 +232,33 @@ def test_packages(sourced, engine, action, built, folder, words):
 
 
 @pytest.mark.parametrize(
+    ("action", "tree", "name"),
+    [
+        (packages.build_debs, "source/demo", "demo_1.0-3_amd64.deb"),
+        (packages.build_dsc, "demo-1.0", "demo_1.0-3.dsc"),
+    ],
+)
+def test_what_packages_have_in_common_comes_along(sourced, engine, action, tree, name):
+    common = sourced.package_sources("common")
+    common.mkdir()
+    (common / "prepare.sh").write_text("common")
+    script = sourced.package_sources("demo") / "prepare.sh"
+    script.unlink()
+    script.symlink_to("../common/prepare.sh")
+    engine.add_image("builder:1")
+    seen = []
+
+    def run(container):
+        copy = mounts(container)[0]["/work"] / tree / "prepare.sh"
+        seen.append((copy.is_symlink(), copy.read_text()))
+        return packager(name)(container)
+
+    engine.on_run = run
+    action(sourced, DEMO, BUILDER)
+    assert seen == [(False, "common")]
+
+
+@pytest.mark.parametrize(
     ("action", "built", "missing"),
     [
         (packages.build_rpms, ["demo-1.0-3.x86_64.rpm"], "no rpm was made of demo-client"),
