@@ -81,6 +81,7 @@ libraries() {
         -e 's|^\(github\.com/[^/]*/[^/]*\).*|\1|' \
         -e 's|^\(go\.etcd\.io/bbolt\).*|\1 golang-github-coreos-bbolt-dev|' \
         -e 's|^\(go\.opentelemetry\.io/\([^/]*\)\).*|\1 golang-opentelemetry-\2-dev|' \
+        -e 's|^\(go\.uber\.org/\([^/]*\)\).*|\1 golang-go.uber-\2-dev|' \
         -e 's|^\(golang\.org/x/\([^/]*\)\).*|\1 golang-golang-x-\2-dev|' \
         -e 's|^\(google\.golang\.org/\([^/]*\)\).*|\1 golang-google-\2-dev|' \
         -e 's|^\(gopkg\.in/\([^/]*\.v[0-9]*\)\).*|\1 golang-gopkg-\2-dev|' \

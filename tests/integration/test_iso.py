@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from buildchain import catalog
 from tests.integration.conftest import ROOT, Registry, require, run
 
 pytestmark = pytest.mark.integration
@@ -108,7 +109,8 @@ def test_images_are_those_of_the_pins(iso_tree: pathlib.Path) -> None:
 def test_every_downloaded_package_is_in_the_record(iso_tree: pathlib.Path) -> None:
     record = json.loads((iso_tree / "lock/debian.lock").read_bytes())
     recorded = {file["sha256"] for file in record["node"]["packages"]}
-    ours = ("kubeadm_", "kubectl_", "kubelet_")
+    pins = catalog.load(ROOT, "default")
+    ours = tuple(f"{name}_" for package in pins.packages for name in package.debs)
     pool = (iso_tree / "packages/debian/metalk8s/pool").rglob("*.deb")
     shipped = {
         hashlib.sha256(path.read_bytes()).hexdigest()
@@ -211,8 +213,7 @@ def test_apt_installs_from_the_iso_alone(base_image: str, iso_tree: pathlib.Path
         base_image,
         iso_tree,
         f"{APT_SOURCE}"
-        "apt-get -q -y install kubelet kubectl kubeadm\n"
-        "apt-get -q -y install containerd runc containernetworking-plugins\n"
+        "apt-get -q -y install kubelet kubectl kubeadm metalk8s-containerd metalk8s-cni-plugins\n"
         "apt-get check\n"
         "kubelet --version; kubectl version --client --short; kubeadm version -o short\n"
         "containerd --version; runc --version; dpkg-query -W kubelet\n",

@@ -59,9 +59,12 @@ def test_every_role_installs_from_the_iso_alone(
         f"apt-get check\nOURS='{' '.join(sorted(OURS))}'\n{TELL_ALL}",
     )
     told = set(re.findall(r"^told (\S+)$", said, re.MULTILINE))
-    expected = {"/usr/bin/kubelet", "/usr/bin/salt-minion", "/usr/bin/salt-call"}
+    expected = {"/usr/bin/containerd", "/usr/bin/ctr", "/usr/bin/kubelet", "/usr/bin/salt-call"}
+    expected |= {"/opt/cni/bin/bridge", "/usr/bin/salt-minion"}
     if role in ("bootstrap", "master"):
         expected.add("/usr/bin/kubectl")
+    if role in ("bootstrap", "etcd"):
+        expected.add("/usr/bin/etcdctl")
     assert expected <= told
 
 

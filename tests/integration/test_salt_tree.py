@@ -25,6 +25,7 @@ import pytest
 pytestmark = pytest.mark.integration
 
 SALT = "/opt/salt"
+NAMES = {"kubectl", "kubelet", "metalk8s-cni-plugins", "metalk8s-containerd", "metalk8s-runc"}
 # Its own cgroups, made writable: with a bind of the host's, each systemd would tidy the cgroups of
 # all the others, and leave its own behind.
 BOOT = """
@@ -184,7 +185,7 @@ def before(machines: Any) -> tuple[Node, set[str]]:
 def node(before: tuple[Node, set[str]]) -> Node:
     """Give a machine to which the role was applied."""
     machine, packages = before
-    assert not {"containerd", "runc", "kubelet", "kubectl"} & packages
+    assert not NAMES & packages
     results = machine.apply("metalk8s.roles.node")
     assert_succeeded(results)
     assert all(
@@ -206,7 +207,7 @@ def changes(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def test_packages_are_those_of_the_iso(node: Node, iso_tree: pathlib.Path) -> None:
     """The exact versions are there, held, and came from the one repository."""
     versions = json.loads((iso_tree / "salt/metalk8s/versions.json").read_text(encoding="utf-8"))
-    names = ("containerd", "kubectl", "kubelet", "runc")
+    names = sorted(NAMES)
     for name in names:
         wanted = versions["packages"]["debian"][name]["version"]
         assert node.run(f"dpkg-query --show --showformat '${{Version}}' {name}") == wanted
@@ -283,7 +284,7 @@ def test_repository_whose_signature_fails_is_refused(
     node = machines(f"--volume={forged}:/srv/scality/metalk8s-{version}/{member}:ro")
     results = node.apply("metalk8s.roles.node")
     assert results["Refresh the index of the MetalK8s package repository"]["result"] is False
-    assert not {"containerd", "runc", "kubelet", "kubectl"} & node.packages()
+    assert not NAMES & node.packages()
 
 
 def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -> None:
@@ -302,7 +303,7 @@ def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -
     left = node.packages()
     assert packages <= left
     assert left - packages <= set(node.run("apt-mark showauto").split())  # for apt-get autoremove
-    assert not {"containerd", "runc", "kubelet", "kubectl"} & left
+    assert not NAMES & left
     for path in ("/etc/containerd", "/etc/apt/sources.list.d/metalk8s.sources"):
         assert node.run(f"test -e {path} || echo gone").strip() == "gone"
     assert "metalk8s" not in node.run("ls /var/lib/apt/lists")
