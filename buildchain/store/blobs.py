@@ -7,6 +7,7 @@ store where the file system allows it.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 import threading
@@ -27,9 +28,34 @@ class Store:
         """Return where a blob is or would be."""
         return self.root / "sha256" / digest[:2] / digest
 
-    def has(self, digest: str) -> bool:
-        """Tell whether the blob is there (its bytes were verified when it entered)."""
-        return self.path(digest).is_file()
+    @property
+    def partials(self) -> Path:
+        """Blobs that are on their way, see :mod:`buildchain.store.partial`."""
+        return self.root / "partial"
+
+    def has(self, digest: str, size: int | None = None) -> bool:
+        """Tell whether the blob is there (its bytes were verified when it entered).
+
+        :param size: bytes it must have, where known: a file system that lost its power may have
+            kept a name and not the content.
+        """
+        path = self.path(digest)
+        return path.is_file() if size is None else path.is_file() and path.stat().st_size == size
+
+    def keep(self, content: bytes) -> str:
+        """Put some bytes into the store and return their SHA-256."""
+        digest = hashlib.sha256(content).hexdigest()
+        if self.read(digest) != content:
+            receipt.write_whole(self.path(digest), content)
+        return digest
+
+    def read(self, digest: str) -> bytes | None:
+        """Return a small blob, or ``None`` when it is not there or damaged."""
+        try:
+            content = self.path(digest).read_bytes()
+        except FileNotFoundError:
+            return None
+        return content if hashlib.sha256(content).hexdigest() == digest else None
 
     def add(self, file: Path, digest: str, *, origin: str) -> Path:
         """Verify a file and put it into the store; the file itself stays.

@@ -19,7 +19,16 @@ RANKS = {
     "buildchain.process": 1,
     **{
         f"buildchain.{name}": 0
-        for name in ("events", "model", "catalog", "layout", "config", "errors", "receipt")
+        for name in (
+            "events",
+            "model",
+            "catalog",
+            "layout",
+            "config",
+            "errors",
+            "receipt",
+            "reference",
+        )
     },
 }
 # doit's side: what starts it, draws and remembers. Nothing of the graph below may know them.

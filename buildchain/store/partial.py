@@ -1,0 +1,159 @@
+"""Blobs that are being fetched, and what is left of them when a process dies.
+
+On disk, in one folder of the store::
+
+    <64 hex digits>           the bytes so far; locked while somebody writes
+    <64 hex digits>.journal   lines "<bytes> <SHA-256 of so many>", one for each :data:`UNIT`
+
+The journal costs no second hashing: the hash of what was written is known at any moment. Who goes
+on reads the bytes again, keeps what agrees with the journal and cuts off the rest, so that neither
+a killed process nor a machine that lost its power leaves something that is trusted wrongly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from buildchain.receipt import CHUNK
+
+UNIT = 8 << 20  # bytes; at most so many of each blob are fetched again after a kill
+
+
+class Partial:
+    """One blob under way; use :func:`opened`.
+
+    :param offset: bytes that are there and hashed.
+    """
+
+    def __init__(self, path: Path, descriptor: int, journal: int) -> None:
+        self.path = path
+        self.offset = 0
+        self._file = descriptor
+        self._journal = journal
+        self._hash = hashlib.sha256()
+        self._noted = 0
+
+    def write(self, piece: memoryview) -> None:
+        """Append bytes."""
+        self._hash.update(piece)
+        while piece:
+            written = os.write(self._file, piece)
+            self.offset += written
+            piece = piece[written:]
+        if self.offset - self._noted >= UNIT:
+            self.note()
+
+    def note(self) -> None:
+        """Vouch in the journal for what is there."""
+        if self.offset != self._noted:
+            # One call: a line is there or it is not. A torn one is not believed either.
+            os.write(self._journal, f"{self.offset} {self.hexdigest}\n".encode())
+            self._noted = self.offset
+
+    @property
+    def hexdigest(self) -> str:
+        """SHA-256 of what is there."""
+        return self._hash.copy().hexdigest()
+
+    def restart(self) -> None:
+        """Forget what is there."""
+        self._cut(0, 0, hashlib.sha256())
+
+    def discard(self) -> None:
+        """Remove it: nobody needs it any more."""
+        self.path.unlink(missing_ok=True)
+        _journal_of(self.path).unlink(missing_ok=True)
+
+    def move(self, target: Path) -> None:
+        """Make the file, which has been verified, appear at ``target`` for good."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.fchmod(self._file, 0o644)
+        self.path.rename(target)
+        _journal_of(self.path).unlink(missing_ok=True)
+
+    def resume(self) -> None:
+        """Read what an earlier process left, up to where the journal vouches for it."""
+        end, length, noted = 0, 0, self._hash
+        running = hashlib.sha256()
+        for offset, digest, line_end in _lines(_journal_of(self.path)):
+            if offset <= end or not _feed(self._file, running, offset - end):
+                break
+            if running.hexdigest() != digest:
+                break
+            end, length, noted = offset, line_end, running.copy()
+        self._cut(end, length, noted)
+
+    def _cut(self, end: int, journal_end: int, known: hashlib._Hash) -> None:
+        os.ftruncate(self._journal, journal_end)
+        os.ftruncate(self._file, end)
+        os.lseek(self._file, end, os.SEEK_SET)
+        self.offset = self._noted = end
+        self._hash = known
+
+
+@contextlib.contextmanager
+def opened(folder: Path, name: str) -> Iterator[Partial]:
+    """Provide the partial blob ``name``; waits for whoever else is writing it.
+
+    The lock is the kernel's: it goes with the process that has it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    descriptor = _locked(path)
+    try:
+        journal = os.open(_journal_of(path), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            partial = Partial(path, descriptor, journal)
+            partial.resume()
+            try:
+                yield partial
+            finally:
+                # What broke off in order goes on at the very byte.
+                with contextlib.suppress(OSError):
+                    partial.note()
+        finally:
+            os.close(journal)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Whoever had it may have moved it into the store: then it is no partial any more.
+        with contextlib.suppress(FileNotFoundError):
+            if path.stat().st_ino == os.fstat(descriptor).st_ino:
+                return descriptor
+        os.close(descriptor)
+
+
+def _journal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.journal")
+
+
+def _lines(journal: Path) -> Iterator[tuple[int, str, int]]:
+    """Yield offset, digest and where its line ends, of whole lines only."""
+    end = 0
+    for line in journal.read_bytes().splitlines(keepends=True):
+        end += len(line)
+        words = line.split()
+        if not line.endswith(b"\n") or len(words) != 2 or not words[0].isdigit():
+            return
+        yield int(words[0]), words[1].decode("ascii", "replace"), end
+
+
+def _feed(descriptor: int, running: hashlib._Hash, count: int) -> bool:
+    """Hash so many bytes from where the file is; tell whether there were so many."""
+    while count:
+        piece = os.read(descriptor, min(CHUNK, count))
+        if not piece:
+            return False
+        running.update(piece)
+        count -= len(piece)
+    return True
