@@ -3,7 +3,7 @@
 On disk, in one folder of the store::
 
     <64 hex digits>           the bytes so far; locked while somebody writes
-    <64 hex digits>.journal   lines "<bytes> <SHA-256 of so many>", one for each :data:`UNIT`
+    <64 hex digits>.journal   lines "<bytes> <SHA-256 of so many>", :data:`UNIT` apart at most
 
 The journal costs no second hashing: the hash of what was written is known at any moment. Who goes
 on reads the bytes again, keeps what agrees with the journal and cuts off the rest, so that neither
@@ -39,14 +39,14 @@ class Partial:
         self._noted = 0
 
     def write(self, piece: memoryview) -> None:
-        """Append bytes."""
+        """Append at most :data:`UNIT` bytes."""
+        if self.offset + len(piece) - self._noted > UNIT:
+            self.note()
         self._hash.update(piece)
         while piece:
             written = os.write(self._file, piece)
             self.offset += written
             piece = piece[written:]
-        if self.offset - self._noted >= UNIT:
-            self.note()
 
     def note(self) -> None:
         """Vouch in the journal for what is there."""

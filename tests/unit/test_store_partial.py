@@ -54,13 +54,13 @@ def test_goes_on_at_the_very_byte_when_it_ended_in_order(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "kept"),
     [
-        ("flip", 120),  # a byte of the second unit
-        ("short", 240),  # the file ends within the third
-        ("zeros", 120),  # power went: length is there, content is not
+        ("flip", 180),  # a byte of the third unit
+        ("short", 270),  # the file ends within the fourth
+        ("zeros", 90),  # power went: length is there, content is not
         ("empty", 0),
-        ("torn", 240),  # journal: its last line is half there
+        ("torn", 270),  # journal: its last line is half there
         ("nonsense", 0),  # journal: not ours
-        ("backwards", 120),  # journal: offsets that do not grow
+        ("backwards", 90),  # journal: offsets that do not grow
         ("no journal", 0),
     ],
 )
