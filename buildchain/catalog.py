@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from buildchain import reference
 from buildchain.errors import PinError
-from buildchain.model import Image, Package, Source, Tool, Version
+from buildchain.model import Image, Package, PulledImage, Source, Tool, Version
 
 Record = TypeVar("Record")
+PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/[a-z0-9.]+)?")
 # Who installs what: the spec's roles, in the order in which a site grows.
 ROLES = ("bootstrap", "master", "etcd", "node", "infra")
 # Tables of profile.toml, their keys and the types of the values ("list": of strings, "roles": a
@@ -52,6 +55,7 @@ class Catalog:
     redhat_roles: Mapping[str, tuple[str, ...]]
     packages: tuple[Package, ...]
     images: tuple[Image, ...]
+    pulled_images: tuple[PulledImage, ...]
 
     def package(self, name: str) -> Package:
         return next(package for package in self.packages if package.name == name)
@@ -71,6 +75,7 @@ def load(root: Path, profile: str) -> Catalog:
     """
     folder = root / "buildchain" / "pins" / profile
     settings = _profile(folder / "profile.toml")
+    images, pulled_images = _images(folder / "images.toml")
     return Catalog(
         version=read_version(root / "VERSION"),
         suite=settings["debian"]["suite"],
@@ -85,7 +90,8 @@ def load(root: Path, profile: str) -> Catalog:
         redhat_minimal=tuple(settings["redhat"]["minimal"]),
         redhat_roles=_roles(settings["redhat"]),
         packages=tuple(_packages(folder / "packages.toml")),
-        images=tuple(records(folder / "images.toml", Image)),
+        images=images,
+        pulled_images=pulled_images,
     )
 
 
@@ -127,14 +133,60 @@ def place(path: Path, text: str) -> str:
 def records(path: Path, kind: type[Record]) -> list[Record]:
     """Read a TOML file of named tables into frozen records of one kind."""
     problems: list[str] = []
-    found: list[Record] = []
-    for name, table in parse(path).items():
-        problems += _problems(f"[{name}]", table, kind)
-        if not problems:
-            values = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
-            found.append(kind(**{"name": name, **values}))
+    found = _records(parse(path), kind, problems)
     _raise(path, problems)
     return found
+
+
+def _records(
+    tables: Mapping[str, Mapping[str, Any]], kind: type[Record], problems: list[str]
+) -> list[Record]:
+    found: list[Record] = []
+    for name, table in tables.items():
+        wrong = _problems(f"[{name}]", table, kind)
+        if not wrong:
+            values = {k: tuple(v) if isinstance(v, list) else v for k, v in table.items()}
+            found.append(kind(**{"name": name, **values}))
+        problems += wrong
+    return found
+
+
+def _images(path: Path) -> tuple[tuple[Image, ...], tuple[PulledImage, ...]]:
+    """Read images: a table with a ``reference`` is pulled, any other is built."""
+    tables = parse(path)
+    pulled = {name: table for name, table in tables.items() if "reference" in table}
+    problems: list[str] = []
+    ours = _records({n: t for n, t in tables.items() if n not in pulled}, Image, problems)
+    others = _records(pulled, PulledImage, problems)
+    taken = {f"{image.name}:{image.version}" for image in ours}
+    for image in others:
+        problems += [f"[{image.name}]: {problem}" for problem in _pulled_problems(image, taken)]
+    _raise(path, problems)
+    return tuple(ours), tuple(others)
+
+
+def _pulled_problems(image: PulledImage, taken: set[str]) -> Iterator[str]:
+    """Compare a pulled image with what references and the ISO's tree allow."""
+    for text in (image.reference, f"{image.reference}@{image.digest}"):
+        try:
+            if reference.parse(text).digest and text == image.reference:
+                yield "reference: the digest belongs into `digest`"
+        except ValueError as error:
+            yield f"reference and digest: expected {error}"
+            break
+    for place in (f"{image.name}:{image.tag}", *image.aliases):
+        name, _, tag = place.partition(":")
+        if not reference.REPOSITORY.fullmatch(name) or not reference.TAG.fullmatch(tag):
+            yield f"{place} is no name:version of an image"
+        if place in taken:
+            yield f"there are two images {place}"
+        taken.add(place)
+    several = len(image.platforms) > 1
+    for platform in image.platforms:
+        if not PLATFORM.fullmatch(platform) and (several or platform != "all"):
+            yield f'platforms: {platform}: expected os/architecture[/variant], or only "all"'
+    if not image.platforms:
+        yield "platforms: expected at least one"
 
 
 def parse(path: Path) -> dict[str, dict[str, Any]]:

@@ -19,7 +19,9 @@ ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
 # `-` may not lead: the value becomes a file name and a volume id.
 PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}")
 # Not ours, but sensible in .env: they tell the tools how to reach the world.
-PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|(?i:https?_proxy|no_proxy)")
+PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|SSL_CERT_\w+|(?i:https?_proxy|all_proxy|no_proxy)")
+MIRROR = re.compile(r"[^\s=]+=https?://[^\s/@=]+(/[^\s=]*)?")
+HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
 DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
 LOCK_POLICIES = ("roll", "strict")
 # It becomes an argument of vagrant, and with Docker an image's tag.
@@ -53,6 +55,10 @@ class Config:
     :param source_date_epoch: seconds since 1970, or ``None`` for the last commit's time.
     :param base_image: an image by digest in place of the one we make, or empty.
     :param signing_key: fingerprint in the user's GnuPG home, or empty for a development key.
+    :param registry_mirrors: ``registry=http[s]://host[:port][/prefix]`` each.
+    :param plain_http_registries: ``host[:port]`` each.
+    :param registry_auth_file: in place of the standard ones, or ``None``.
+    :param signature_policy: ``containers-policy.json(5)``, or ``None`` to check no signatures.
     """
 
     root: Path
@@ -64,6 +70,10 @@ class Config:
     lock_policy: str
     signing_key: str
     source_date_epoch: int | None
+    registry_mirrors: tuple[str, ...]
+    plain_http_registries: tuple[str, ...]
+    registry_auth_file: Path | None
+    signature_policy: Path | None
     vagrant_provider: str
     vagrant_up_args: tuple[str, ...]
     vagrant_snapshot_name: str
@@ -90,6 +100,21 @@ def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[str], object
         return value
 
     return check
+
+
+def _words(pattern: re.Pattern[str], expected: str) -> Callable[[str], object]:
+    def check(value: str) -> object:
+        if not all(pattern.fullmatch(word) for word in value.split()):
+            raise ValueError(expected)
+        return value
+
+    return check
+
+
+def _file(value: str) -> object:
+    if value and not Path(value).expanduser().is_file():
+        raise ValueError("a file that exists")
+    return value
 
 
 def _not_empty(value: str) -> object:
@@ -153,6 +178,30 @@ OPTIONS = (
         _matching(re.compile(r"[0-9]{1,11}"), "seconds since 1970"),
     ),
     Option(
+        "REGISTRY_MIRRORS",
+        "",
+        "where to look for images first: registry=http[s]://host[:port][/prefix] …",
+        _words(MIRROR, "registry=http[s]://host[:port][/prefix], separated by spaces"),
+    ),
+    Option(
+        "PLAIN_HTTP_REGISTRIES",
+        "",
+        "registries to talk to without TLS: host[:port] …",
+        _words(HOST, "host[:port], separated by spaces"),
+    ),
+    Option(
+        "REGISTRY_AUTH_FILE",
+        "",
+        "logins for registries; empty: those of podman, skopeo and docker",
+        _file,
+    ),
+    Option(
+        "SIGNATURE_POLICY",
+        "",
+        "containers-policy.json that pulled images must satisfy; empty: their digest is enough",
+        _file,
+    ),
+    Option(
         "VAGRANT_PROVIDER",
         "",
         "kind of machine; empty: the first of virtualbox, libvirt and docker that is there",
@@ -202,6 +251,9 @@ def load(root: Path, environ: Mapping[str, str]) -> Config:
 
 
 def _config(root: Path, values: Mapping[str, str]) -> Config:
+    def file(name: str) -> Path | None:
+        return (root / Path(values[name]).expanduser()).absolute() if values[name] else None
+
     epoch = values["SOURCE_DATE_EPOCH"]
     return Config(
         root=root,
@@ -213,6 +265,10 @@ def _config(root: Path, values: Mapping[str, str]) -> Config:
         lock_policy=values["LOCK_POLICY"],
         signing_key=values["SIGNING_KEY"].upper(),
         source_date_epoch=int(epoch) if epoch else None,
+        registry_mirrors=tuple(values["REGISTRY_MIRRORS"].split()),
+        plain_http_registries=tuple(values["PLAIN_HTTP_REGISTRIES"].split()),
+        registry_auth_file=file("REGISTRY_AUTH_FILE"),
+        signature_policy=file("SIGNATURE_POLICY"),
         vagrant_provider=values["VAGRANT_PROVIDER"],
         vagrant_up_args=tuple(shlex.split(values["VAGRANT_UP_ARGS"])),
         vagrant_snapshot_name=values["VAGRANT_SNAPSHOT_NAME"],

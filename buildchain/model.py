@@ -94,6 +94,33 @@ class Image:
 
 
 @dataclass(frozen=True)
+class PulledImage:
+    """A container image that comes from a registry as it is, by digest.
+
+    :param reference: ``registry/path[:tag]``; the build stops when the tag has moved.
+    :param digest: of its manifest or index.
+    :param version: tag on the ISO; empty: that of ``reference``.
+    :param platforms: which images of an index, ``os/architecture[/variant]``. With more than one
+        the index is kept with these only; with ``["all"]`` as it is.
+    :param referrers: bring along what refers to it: signatures, SBOMs.
+    :param aliases: further ``name:version`` on the ISO.
+    """
+
+    name: str
+    reference: str
+    digest: str
+    version: str = ""
+    platforms: tuple[str, ...] = ("linux/amd64",)
+    referrers: bool = False
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def tag(self) -> str:
+        """What :attr:`version` means."""
+        return self.version or self.reference.rpartition("/")[2].partition(":")[2]
+
+
+@dataclass(frozen=True)
 class Tool:
     """A program the build needs on the machine.
 

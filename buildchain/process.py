@@ -98,6 +98,20 @@ def run(
     return output
 
 
+def ask(argv: Sequence[str], question: str) -> str:
+    """Return a program's answer to a question on its standard input, empty when it has none.
+
+    Neither of them is logged: this is for secrets. The program is the user's and gets the whole
+    environment.
+    """
+    events.transcript(f"$ {printable(argv)} # what it says is not logged")
+    try:
+        done = subprocess.run(argv, input=question, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ToolError(f"the program {argv[0]} cannot be run: {error.strerror}") from error
+    return done.stdout if done.returncode == 0 else ""
+
+
 # Process groups of their own that run now: Ctrl-C on the terminal does not reach them.
 _GROUPS: set[int] = set()
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 LONGEST = 255  # characters of a repository's path
 _HOST = r"(?:\[[0-9a-fA-F:]+\]|[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?)(?::[0-9]{1,5})?"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
-_PATTERN = re.compile(
-    rf"(?P<registry>{_HOST})/(?P<repository>{_PART}(?:/{_PART})*)"
-    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?"
-    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
-)
+_TAG = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}"
+REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
+TAG = re.compile(_TAG)
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PATTERN = re.compile(
+    rf"(?P<registry>{_HOST})/(?P<repository>{REPOSITORY.pattern})"
+    rf"(?::(?P<tag>{_TAG}))?(?:@(?P<digest>{DIGEST.pattern}))?"
+)
 
 
 @dataclass(frozen=True)

@@ -19,3 +19,36 @@ def argv_for_export(
     # The image comes from our own engine, there is nothing to verify a signature against.
     return [binary, "--insecure-policy", "copy", "--quiet", "--format", "v2s2", *host,
             f"docker-daemon:{reference}", f"dir:{folder}"]  # fmt: skip
+
+
+def argv_for_policy(
+    binary: str,
+    reference: str,
+    folder: Path,
+    *,
+    policy: Path,
+    platform: str,
+    plain: bool = False,
+    login: Path | None = None,
+) -> list[str | Path]:
+    """Copy an image within a signature policy, without the blobs that are in ``folder`` already.
+
+    skopeo evaluates a policy only while it copies; with all blobs there it fetches the manifest,
+    the configuration and the signatures.
+
+    :param reference: by digest.
+    :param platform: ``os/architecture[/variant]``, or ``all``.
+    """
+    system, _, rest = platform.partition("/")
+    architecture, _, variant = rest.partition("/")
+    chosen: list[str] = [f"--override-os={system}", f"--override-arch={architecture}"]
+    if variant:
+        chosen.append(f"--override-variant={variant}")
+    which = [] if platform == "all" else chosen
+    how = ["--multi-arch=all"] if platform == "all" else []
+    # Digests stay; otherwise Docker's manifests are made over and their configuration fetched.
+    return [binary, f"--policy={policy}", *which, "copy", "--quiet", "--preserve-digests",
+            "--remove-signatures", *how, f"--src-tls-verify={str(not plain).lower()}",
+            *([f"--src-authfile={login}"] if login else []),
+            f"--dest-shared-blob-dir={folder / 'blobs'}", f"docker://{reference}",
+            f"oci:{folder / 'image'}:checked"]  # fmt: skip

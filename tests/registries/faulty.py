@@ -195,7 +195,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # -- content --------------------------------------------------------------------------------
     def _serve(self, fault: str) -> None:
         registry = self.server.registry
-        if match := BLOB.fullmatch(self.path):
+        if self.path == "/v2/":
+            self._send(200, b"{}", {"Docker-Distribution-Api-Version": "registry/2.0"})
+        elif match := BLOB.fullmatch(self.path):
             if match["digest"] not in registry.blobs:
                 self._error(404, "BLOB_UNKNOWN")
             else:

@@ -13,12 +13,18 @@ import io
 import json
 import random
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+OCI = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.oci.image.config.v1+json",
+    "application/vnd.oci.image.layer.v1.tar+gzip",
+)
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
 BASE, COMMON = 28_000_000, 5_000_000  # bytes
 ON_NOTHING = (300_000, 45e6, 42e6, 40e6, 16e6, 34e6, 38e6, 30e6)
 ON_BASE = (272e6, 100e6, 90e6, 66e6, 50e6, 40e6, 35e6, 30e6, 25e6, 20e6, 15e6, 12e6, 10e6, 8e6,
@@ -120,3 +126,30 @@ def content(scale: float = 1.0) -> Iterator[tuple[Made, bytes, dict[str, bytes]]
         config = configuration(image.name, [diff_id for _, _, diff_id in parts])
         blobs[digest(config)] = config
         yield image, manifest(config, [(name, size) for name, size, _ in parts]), blobs
+
+
+def oci(name: str, architecture: str, *, subject: str = "", kind: str = "") -> tuple[bytes, dict]:
+    layer = f"{name} for {architecture}".encode() * 100
+    config = configuration(name, [digest(layer)], architecture)
+    parts = [(digest(layer), len(layer))]
+    document = json.loads(manifest(config, parts, kinds=OCI))
+    if subject:
+        document["subject"] = {"mediaType": OCI[0], "digest": subject, "size": 1}
+        document["artifactType"] = kind
+    return json.dumps(document).encode(), {parts[0][0]: layer, digest(config): config}
+
+
+def put_index(
+    put: Callable[[str, str, bytes, dict[str, bytes]], str], name: str, *architectures: str
+) -> dict[str, str]:
+    """Put an index in; return digests by architecture, the index's under the empty name."""
+    entries, found = [], {}
+    for architecture in architectures:
+        document, blobs = oci(name, architecture)
+        found[architecture] = put(name, "", document, blobs)
+        platform = {"os": "linux", "architecture": architecture}
+        entries.append({"mediaType": OCI[0], "digest": found[architecture],
+                        "size": len(document), "platform": platform})  # fmt: skip
+    index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": entries}
+    found[""] = put(name, "1.0", json.dumps(index).encode(), {})
+    return found

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from buildchain import catalog
 from buildchain.errors import PinError
-from buildchain.model import Image, Tool, Version
+from buildchain.model import Image, PulledImage, Tool, Version
 
 PROFILE = """\
 [debian]
@@ -222,3 +222,51 @@ def test_version_file_round_trip(tmp_path_factory, major, minor, patch, suffix):
     assert version == Version(major, minor, patch, suffix)
     assert version.full.startswith(version.short)
     assert version.full == f"{major}.{minor}.{patch}" + (f"-{suffix}" if suffix else "")
+
+
+DIGEST = "sha256:" + "0" * 64
+PULLED = f"""
+[coredns]
+reference = "r.example/core/coredns:1.8"
+digest = "{DIGEST}"
+"""
+
+
+def test_pulled_images(checkout):
+    path = checkout / "buildchain" / "pins" / "tiny" / "images.toml"
+    more = 'version = "2"\nplatforms = ["all"]\nreferrers = true\naliases = ["org/dns:1.8"]\n'
+    path.write_text(IMAGES + PULLED + PULLED.replace("coredns]", "other]") + more)
+    pins = catalog.load(checkout, "tiny")
+    assert [image.name for image in pins.images] == ["pause"]
+    assert pins.pulled_images == (
+        PulledImage("coredns", "r.example/core/coredns:1.8", DIGEST),
+        PulledImage(
+            "other", "r.example/core/coredns:1.8", DIGEST, "2", ("all",), True, ("org/dns:1.8",)
+        ),
+    )
+    assert [image.tag for image in pins.pulled_images] == ["1.8", "2"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("reference", "referense", "[coredns]: unknown key referense"),
+        ("digest =", "digset =", "[coredns]: digest is missing"),
+        (DIGEST, "sha256:12", "[coredns]: reference and digest: expected registry"),
+        ("r.example/", "", "[coredns]: reference and digest: expected registry"),
+        ("coredns:1.8", f"coredns@{DIGEST}", "[coredns]: reference"),
+        ("coredns:1.8", "coredns", "[coredns]: coredns: is no name:version of an image"),
+        ("[coredns]", "[Coredns]", "[Coredns]: Coredns:1.8 is no name:version of an image"),
+        ("reference", 'version = "../x"\nreference', "coredns:../x is no name:version"),
+        ("reference", 'aliases = ["pause:3.2"]\nreference', "there are two images pause:3.2"),
+        ("reference", 'platforms = ["amd64"]\nreference', "platforms: amd64: expected os/arch"),
+        ("reference", 'platforms = ["all", "a/b"]\nreference', "platforms: all: expected"),
+        ("reference", "platforms = []\nreference", "platforms: expected at least one"),
+    ],
+)
+def test_bad_pins_of_pulled_images(checkout, old, new, problem):
+    path = checkout / "buildchain" / "pins" / "tiny" / "images.toml"
+    path.write_text(IMAGES + PULLED.replace(old, new, 1))
+    with pytest.raises(PinError) as caught:
+        catalog.load(checkout, "tiny")
+    assert problem in caught.value.reason

@@ -168,3 +168,16 @@ def test_a_group_ends_with_what_was_interested_in_it(tmp_path):
             return
         time.sleep(0.05)
     pytest.fail("the group lives on")
+
+
+def test_ask_logs_neither_question_nor_answer(fake_program, recorded):
+    fake_program("docker-credential-x", "sys.stdout.write(sys.stdin.read() + ' secret')")
+    assert process.ask(["docker-credential-x", "get"], "r.example") == "r.example secret"
+    assert recorded.lines == ["$ docker-credential-x get # what it says is not logged"]
+
+
+def test_ask_a_program_that_has_no_answer(fake_program):
+    fake_program("docker-credential-x", output="credentials not found", status=1)
+    assert process.ask(["docker-credential-x", "get"], "r.example") == ""
+    with pytest.raises(ToolError, match="docker-credential-y cannot be run"):
+        process.ask(["docker-credential-y", "get"], "r.example")

@@ -14,9 +14,6 @@ from buildchain.store.sources import Access, Mirror, Sources, parse_mirror
 from buildchain.store.tree import Pulled, Wanted
 from tests.registries import faulty, image_set
 
-OCI = (manifest.OCI_MANIFEST, "application/vnd.oci.image.config.v1+json",
-       "application/vnd.oci.image.layer.v1.tar+gzip")  # fmt: skip
-
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
@@ -285,31 +282,6 @@ def test_no_room(site, monkeypatch):
 
 
 # -- indexes and what refers to images ------------------------------------------------------------
-def oci(name: str, architecture: str, *, subject: str = "", kind: str = "") -> tuple[bytes, dict]:
-    layer = f"{name} for {architecture}".encode() * 100
-    config = image_set.configuration(name, [image_set.digest(layer)], architecture)
-    parts = [(image_set.digest(layer), len(layer))]
-    document = json.loads(image_set.manifest(config, parts, kinds=OCI))
-    if subject:
-        document["subject"] = {"mediaType": OCI[0], "digest": subject, "size": 1}
-        document["artifactType"] = kind
-    return json.dumps(document).encode(), {parts[0][0]: layer, image_set.digest(config): config}
-
-
-def put_index(served: faulty.Faulty, name: str, *architectures: str) -> dict[str, str]:
-    """Put an index in; return digests by architecture, the index's under the empty name."""
-    entries, found = [], {}
-    for architecture in architectures:
-        document, blobs = oci(name, architecture)
-        found[architecture] = served.add(name, "", document, blobs)
-        platform = {"os": "linux", "architecture": architecture}
-        entries.append({"mediaType": OCI[0], "digest": found[architecture],
-                        "size": len(document), "platform": platform})  # fmt: skip
-    index = {"schemaVersion": 2, "mediaType": manifest.OCI_INDEX, "manifests": entries}
-    found[""] = served.add(name, "1.0", json.dumps(index).encode(), {})
-    return found
-
-
 @pytest.mark.parametrize(
     ("platforms", "kept"),
     [
@@ -320,7 +292,7 @@ def put_index(served: faulty.Faulty, name: str, *architectures: str) -> dict[str
     ],
 )
 def test_platforms(served, tmp_path, platforms, kept):
-    digests = put_index(served, "multi", "amd64", "arm64", "s390x")
+    digests = image_set.put_index(served.add, "multi", "amd64", "arm64", "s390x")
     site = Site(tmp_path, served)
     (pulled,) = site.pull(site.wanted("multi", platforms=platforms))
     site.check([pulled])
@@ -335,14 +307,14 @@ def test_platforms(served, tmp_path, platforms, kept):
 
 
 def test_one_image_of_an_index_may_be_pinned_under_the_tag_of_the_index(served, tmp_path):
-    digests = put_index(served, "multi", "amd64", "arm64")
+    digests = image_set.put_index(served.add, "multi", "amd64", "arm64")
     pin = reference.parse(f"{served.address}/multi:1.0@{digests['arm64']}")
     (pulled,) = Site(tmp_path, served).pull([Wanted("multi", pin)])
     assert pulled.top.digest == digests["arm64"]
 
 
 def test_a_platform_that_is_missing(served, tmp_path):
-    put_index(served, "multi", "amd64", "arm64")
+    image_set.put_index(served.add, "multi", "amd64", "arm64")
     site = Site(tmp_path, served)
     with pytest.raises(FetchError, match="no image for linux/mips, only for linux/amd64, "):
         site.pull(site.wanted("multi", platforms=("linux/mips",)))
@@ -350,20 +322,26 @@ def test_a_platform_that_is_missing(served, tmp_path):
 
 @pytest.mark.parametrize("way", ["api", "pages", "tag"])
 def test_what_refers_to_an_image_comes_along(served, tmp_path, way):
-    document, blobs = oci("app", "amd64")
+    document, blobs = image_set.oci("app", "amd64")
     digest = served.add("app", "1.0", document, blobs)
     entries = []
     for kind in ("application/sbom", "application/signature", "application/vex"):
-        found, more = oci(kind, "x", subject=digest, kind=kind)
+        found, more = image_set.oci(kind, "x", subject=digest, kind=kind)
         served.add("app", "", found, more)
-        entries.append({"mediaType": OCI[0], "digest": image_set.digest(found), "size": len(found)})
+        entries.append(
+            {
+                "mediaType": manifest.OCI_MANIFEST,
+                "digest": image_set.digest(found),
+                "size": len(found),
+            }
+        )
     served.has_api, served.page = way != "tag", 1 if way == "pages" else 100
     if way == "tag":
         index = {"schemaVersion": 2, "mediaType": manifest.OCI_INDEX, "manifests": entries}
         served.manifests["app", digest.replace(":", "-")] = json.dumps(index).encode()
     else:
         served.referring[digest] = entries
-    signature, more = oci("cosign", "x")
+    signature, more = image_set.oci("cosign", "x")
     tag = f"{digest.replace(':', '-')}.sig"
     signed = served.add("app", tag, signature, more)
 
