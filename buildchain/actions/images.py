@@ -29,7 +29,6 @@ from buildchain.tools import skopeo
 MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 CONFIG = "application/vnd.docker.container.image.v1+json"
 LAYER = "application/vnd.docker.image.rootfs.diff.tar.gzip"
-DIR_VERSION = "Directory Transport Version: 1.1\n"
 # What of a built image's configuration is ours to keep; the rest is the builder's.
 KEPT = ("User", "ExposedPorts", "Env", "Entrypoint", "Cmd", "Volumes", "WorkingDir", "Labels",
         "StopSignal")  # fmt: skip
@@ -142,7 +141,7 @@ def _lay_out(export: Path, folder: Path, recipe: Recipe, below: Below) -> list[s
         ],
     }
     write_whole(folder / "manifest.json", json.dumps(document, indent=3))
-    write_whole(folder / "version", DIR_VERSION)
+    write_whole(folder / "version", skopeo.DIR_VERSION)
     return [digest, *(blob.sha256 for blob in blobs)]
 
 

@@ -23,7 +23,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from buildchain import process, reference
-from buildchain.actions.images import DIR_VERSION
 from buildchain.actions.repositories import replaced
 from buildchain.config import Config
 from buildchain.errors import CommandError, SigningError
@@ -119,7 +118,7 @@ def _dir(store: Store, image: Pulled, _version: str, folder: Path) -> dict[str, 
     for blob in image.blobs:
         store.link(blob.hex, folder / blob.hex)
     store.link(_hex(image.top.digest), folder / "manifest.json")
-    write_whole(folder / "version", DIR_VERSION)
+    write_whole(folder / "version", skopeo.DIR_VERSION)
     return {"manifest.json": _hex(image.top.digest), **{b.hex: b.hex for b in image.blobs}}
 
 

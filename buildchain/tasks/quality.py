@@ -23,7 +23,10 @@ from buildchain.tasks.host import checks
 ENVIRONMENT = "_dev_environment"
 SALT_ENVIRONMENT = "_salt_environment"
 # Modules of tests/bench, and what they measure.
-BENCHES = {"createrepo": "our RPM repositories beside createrepo_c alone"}
+BENCHES = {
+    "createrepo": "our RPM repositories beside createrepo_c alone",
+    "pull": "our pulls beside skopeo and curl, as root",
+}
 COVERAGE = ("--cov=buildchain", "--cov-report=term:skip-covered", "--cov-fail-under=85")
 
 

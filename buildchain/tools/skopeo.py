@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+DIR_VERSION = "Directory Transport Version: 1.1\n"  # the file `version` of a dir: layout
+
 
 def argv_for_export(
     binary: str, reference: str, folder: Path, *, engine: str = ""

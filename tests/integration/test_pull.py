@@ -33,6 +33,12 @@ class Served:
     address: str
     images: dict[str, str]
 
+    @property
+    def job(self) -> dict[str, object]:
+        """What the process is told that is measured or killed."""
+        images = {n: f"{self.address}/{n}@{digest}" for n, digest in self.images.items()}
+        return {"plain": [self.address], "images": images}
+
     def pins(self, **more: object) -> list[PulledImage]:
         return [
             PulledImage(name.partition(":")[0], f"{self.address}/{name}", digest, **more)
@@ -109,11 +115,7 @@ def test_an_index_is_read_by_skopeo(served: Served, layout: Layout) -> None:
 
 def test_kills(served: Served, tmp_path: pathlib.Path) -> None:
     """``kill -9`` at random moments; then the same result as without."""
-    job = {
-        "plain": [served.address],
-        "images": [f"{served.address}/{name}@{digest}" for name, digest in served.images.items()],
-        "unit": 1 << 20,
-    }
+    job = {**served.job, "unit": 1 << 20}
     done = killing.kill_and_resume(job, tmp_path, kills=KILLS, seed=7, longest=0.6)
     assert done.kills == KILLS
     assert done.lost <= 1 << 20
@@ -193,12 +195,7 @@ def test_a_policy_costs_no_layer(tmp_path: pathlib.Path, layout: Layout) -> None
 
 
 def test_a_pull_needs_little_memory(served: Served, tmp_path: pathlib.Path) -> None:
-    job = {
-        "plain": [served.address],
-        "images": [f"{served.address}/{name}@{digest}" for name, digest in served.images.items()],
-        "store": str(tmp_path / "store"),
-    }
-    (tmp_path / "job.json").write_text(json.dumps(job))
+    (tmp_path / "job.json").write_text(json.dumps({**served.job, "folder": str(tmp_path)}))
     argv = [sys.executable, "-m", "tests.registries.puller", tmp_path / "job.json"]
     output = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True).stdout
     assert json.loads(output)["peak"] < 64 * 1024

@@ -35,13 +35,13 @@ class Killed:
 def kill_and_resume(job: dict, folder: Path, *, kills: int, seed: int, longest: float) -> Killed:
     """Kill pulls ``kills`` times, and let the last one finish.
 
-    :param job: for :mod:`tests.registries.puller`, without its store.
+    :param job: for :mod:`tests.registries.puller`, without its folder.
     :param longest: seconds after which a kill comes at the latest.
     """
     chance = random.Random(seed)
     file = folder / "job.json"
-    store = Store(folder / "store")
-    file.write_text(json.dumps({**job, "store": str(store.root)}))
+    store = Store(folder / "cache" / "store")
+    file.write_text(json.dumps({**job, "folder": str(folder)}))
     argv = [sys.executable, "-m", "tests.registries.puller", str(file)]
     hit = lost = resumed = 0
     while hit < kills:

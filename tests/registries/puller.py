@@ -1,33 +1,43 @@
 """A process that pulls, to be measured or killed: ``python -m tests.registries.puller FILE``.
 
-The JSON file has ``store``, ``plain`` (hosts) and ``images`` (references), and may have ``unit``
-(bytes). What was used is printed as JSON at the end: seconds, peak memory in KiB, CPU seconds.
+The JSON file has ``folder`` (for the cache and the tree of images), ``plain`` (hosts) and
+``images`` (``name:tag`` to reference with digest), and may have ``unit`` (bytes). What was used is
+printed as JSON at the end: seconds, peak memory in KiB, CPU seconds.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import resource
 import sys
 import time
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def main(file: Path) -> None:
     begun = time.monotonic()
-    from buildchain import reference
+    from buildchain import config
+    from buildchain.actions import pulls
+    from buildchain.layout import Layout
+    from buildchain.model import PulledImage
     from buildchain.store import partial
-    from buildchain.store.blobs import Store
-    from buildchain.store.pull import pull
-    from buildchain.store.sources import Access, Sources
-    from buildchain.store.tree import Wanted
 
     job = json.loads(file.read_text())
     partial.UNIT = job.get("unit", partial.UNIT)
-    images = [Wanted(str(found), found) for found in map(reference.parse, job["images"])]
-    with Sources(Access(tuple(job["plain"]), environ=os.environ)) as sources:
-        pull(images, Store(Path(job["store"])), sources)
+    folder = Path(job["folder"])
+    layout = Layout(ROOT, folder / "build", folder / "cache", "demo")
+    settings = config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": " ".join(job["plain"])})
+    images = []
+    for name, reference in job["images"].items():
+        place, _, digest = reference.partition("@")
+        images.append(PulledImage(name.rpartition(":")[0], place, digest))
+    facts = pulls.fetch(layout, images, settings).facts
+    for image in images:
+        fact = facts[image.name]
+        assert isinstance(fact, dict)
+        pulls.lay_out(layout, image, fact)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({
         "seconds": time.monotonic() - begun,

@@ -14,20 +14,22 @@ UNIT = 1 << 20
 def test_goes_on_after_kills(tmp_path):
     """The result is the same, and at most a unit of each blob comes again."""
     with faulty.serving() as served:
-        images = []
+        images = {}
         for image, document, blobs in image_set.content(1 / 40):
             digest = served.add(image.name, image.tag, document, blobs)
-            images.append(f"{served.address}/{image.name}:{image.tag}@{digest}")
+            name = f"{image.name}:{image.tag}"
+            images[name] = f"{served.address}/{name}@{digest}"
         served.pace = 4e6
         job = {"plain": [served.address], "images": images, "unit": UNIT}
         done = killing.kill_and_resume(job, tmp_path, kills=KILLS, seed=1, longest=1.5)
+        store = tmp_path / "cache" / "store"
         assert done.kills == KILLS
         assert done.lost <= UNIT
         assert done.resumed > 0
-        there = {p.name: p.read_bytes() for p in (tmp_path / "store" / "sha256").glob("*/*")}
+        there = {p.name: p.read_bytes() for p in (store / "sha256").glob("*/*")}
         manifests = {image_set.digest(m): m for m in served.manifests.values()}
         assert there == {k[7:]: v for k, v in (manifests | served.blobs).items()}
-        assert sorted(p.name for p in (tmp_path / "store").iterdir()) == ["partial", "sha256"]
+        assert sorted(p.name for p in store.iterdir()) == ["partial", "sha256"]
 
 
 def test_memory_does_not_grow_with_the_blob(tmp_path):
@@ -39,8 +41,8 @@ def test_memory_does_not_grow_with_the_blob(tmp_path):
         blobs = {image_set.digest(layer): layer, image_set.digest(config): config}
         digest = served.add("big", "1", document, blobs)
         served.piece = 1 << 20
-        job = {"plain": [served.address], "images": [f"{served.address}/big:1@{digest}"],
-               "store": str(tmp_path / "store")}  # fmt: skip
+        job = {"plain": [served.address], "images": {"big:1": f"{served.address}/big:1@{digest}"},
+               "folder": str(tmp_path)}  # fmt: skip
         (tmp_path / "job.json").write_text(json.dumps(job))
         argv = [sys.executable, "-m", "tests.registries.puller", str(tmp_path / "job.json")]
         output = subprocess.run(argv, cwd=killing.ROOT, check=True, capture_output=True).stdout
