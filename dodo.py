@@ -35,6 +35,7 @@ from buildchain.tasks.packaging import (
     task__package_sign,
     task_packaging,
 )
+from buildchain.tasks.pulls import task__image_pull, task__images_fetch
 from buildchain.tasks.quality import (
     task__dev_environment,
     task__salt_environment,
@@ -69,6 +70,8 @@ __all__ = [
     "task__dev_environment",
     "task__image_build",
     "task__image_dedup_layers",
+    "task__image_pull",
+    "task__images_fetch",
     "task__iso_build",
     "task__iso_digest",
     "task__iso_key",

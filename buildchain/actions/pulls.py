@@ -84,6 +84,21 @@ def fetch(layout: Layout, images: Sequence[PulledImage], config: Config) -> Made
     return Made(facts=facts)
 
 
+def is_here(layout: Layout, facts: Mapping[str, object]) -> bool:
+    """Tell whether the store has all that :func:`fetch` made known (no blob is read)."""
+    store = Store(layout.store)
+    for name, fact in facts.items():
+        assert isinstance(fact, dict)
+        for digest in fact["manifests"]:
+            content = store.read(_hex(digest))
+            if content is None:
+                return False
+            for blob in manifest.parse(content, "", name).blobs:
+                if not store.has(blob.hex, blob.size):
+                    return False
+    return True
+
+
 def lay_out(layout: Layout, image: PulledImage, fact: Mapping[str, object]) -> Made:
     """Put an image and its aliases into the tree of images.
 

@@ -51,7 +51,10 @@ def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:
         "metalk8s": {"version": catalog.version.full},
         **{package.name: {"version": package.version} for package in catalog.packages},
         "packages": {"debian": {**downloaded, **ours_deb}, "redhat": ours_rpm},
-        "images": {image.name: {"version": image.version} for image in catalog.images},
+        "images": {
+            **{image.name: {"version": image.version} for image in catalog.images},
+            **{image.name: {"version": image.tag} for image in catalog.pulled_images},
+        },
     }
 
 

@@ -4,7 +4,7 @@
 
     _base_image ─────────────────┐
     _debian_closure:image-* ─────┼──> _image_build:<name> ──> _image_dedup_layers
-    _build_packages:*:pkg_compile┘             └────────────> _registry_config
+    _build_packages:*:pkg_compile┘   _image_pull:<name> ────> _registry_config
 
 Leaves ``_build/images/<name>/<version>/`` (spec 12.2) and the nginx configuration in
 ``_build/registry``.
@@ -21,7 +21,7 @@ from buildchain.actions import images, layers, registry
 from buildchain.model import Image
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, title
-from buildchain.tasks import foundations, packaging
+from buildchain.tasks import foundations, packaging, pulls
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 
@@ -31,7 +31,8 @@ REGISTRY = "_registry_config"
 
 def image_steps(context: Context) -> tuple[str, ...]:
     """Return the steps that make images."""
-    return tuple(f"_image_build:{image.name}" for image in context.catalog.images)
+    built = tuple(f"_image_build:{image.name}" for image in context.catalog.images)
+    return (*built, *pulls.names(context))
 
 
 def _sources(context: Context, image: Image) -> dict[str, Path]:
@@ -147,9 +148,9 @@ def task__registry_config() -> Iterator[Task]:
 
 
 def task_images() -> Task:
-    """Build the container images."""
+    """Make the container images."""
     context = current()
-    steps = [_image(context, image) for image in context.catalog.images]
+    steps = [*(_image(context, i) for i in context.catalog.images), *pulls.steps(context)]
     others = [Step(context.layout, name, "", Made) for name in (SHARE, REGISTRY)]
-    doc = "Build the container images and the configuration of their registry."
+    doc = "Make the container images and the configuration of their registry."
     return group("images", doc, [*steps, *others])

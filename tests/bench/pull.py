@@ -148,10 +148,8 @@ class Bench:
             for variant in variants:
                 found[variant].append(self.run(variant))
                 sample = found[variant][-1]
-                print(
-                    f"  round {number + 1} {variant:14} {sample.wall:7.2f} s, other {sample.other:.2f}",
-                    flush=True,
-                )
+                told = f"{sample.wall:7.2f} s, other {sample.other:.2f}"
+                print(f"  round {number + 1} {variant:14} {told}", flush=True)
         return found
 
 
