@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from buildchain.store.authentication import Authenticator
 from buildchain.store.manifest import Descriptor, Manifest
 from buildchain.store.partial import Partial
 from buildchain.store.retry import CROWDED, PASSING, TransferError, requested_pause
-from buildchain.store.transport import Answer, Transport
+from buildchain.store.transport import Answer, Transport, split
 
 BUFFER = 1 << 20  # bytes; one for each transfer
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
@@ -109,7 +110,7 @@ class Registry:
                 with self._open("GET", endpoint, url, accept) as answer:
                     page = answer.read(manifest.LARGEST)
                 found += manifest.parse(page, manifest.OCI_INDEX, url).children
-                url = _next(answer)
+                url = _next(answer, url)
         except AbsentError:
             with contextlib.suppress(AbsentError):
                 tag = digest.replace(":", "-")
@@ -193,14 +194,18 @@ def _continues(answer: Answer, start: int, size: int) -> bool:
     )
 
 
-def _next(answer: Answer) -> str:
-    """Return the address of the next page (RFC 8288), or empty."""
-    import urllib.parse
+def _next(answer: Answer, asked: str) -> str:
+    """Return the address of the next page (RFC 8288), or empty.
 
+    :raises TransferError: it is elsewhere: our login has no business there.
+    """
     for part in answer.headers.get("Link", "").split(","):
         target, _, parameters = part.strip().partition(">")
         if re.search(r';\s*rel="?next"?', parameters):
-            return urllib.parse.urljoin(answer.url, target.removeprefix("<"))
+            url = urllib.parse.urljoin(asked, target.removeprefix("<"))
+            if split(url)[0] != split(asked)[0]:
+                raise TransferError(f"{asked} goes on at {url}, elsewhere", passing=False)
+            return url
     return ""
 
 

@@ -202,6 +202,9 @@ class Transport:
             url = urllib.parse.urljoin(url, location)
             if split(url)[0] != origin:
                 sent.pop("Authorization", None)
+                if body is not None:
+                    # What is sent in a body is a login, too.
+                    raise TransferError(f"{origin.name} sends a login elsewhere", passing=False)
         raise TransferError(f"{url}: more than {REDIRECTS} redirections", passing=False)
 
     def _check_plain(self, origin: Origin) -> None:

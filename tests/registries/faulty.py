@@ -111,6 +111,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._answer()
 
     def do_POST(self) -> None:
+        if self.server.registry.fault(Request("POST", self.path, {}, -1)) == "redirect":
+            self._refused("redirect")
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self._token(dict(urllib.parse.parse_qsl(body.decode())))
 
@@ -229,6 +232,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {"Content-Type": document["mediaType"]}
         if start + registry.page < len(entries):
             path = self.path.partition("?")[0]
+            path = f"{registry.elsewhere}{path}"
             headers["Link"] = f'<{path}?from={start + registry.page}>; rel="next"'
         self._send(200, json.dumps(document).encode(), headers)
 

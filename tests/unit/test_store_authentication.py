@@ -137,6 +137,13 @@ def test_identity_token(served, client):
     assert served.granted[0]["grant_type"] == "refresh_token"
 
 
+def test_an_identity_token_does_not_follow_a_redirection(served, client):
+    served.scheme, served.login, served.elsewhere = "bearer", "user:pass", "http://127.0.0.1:1"
+    served.fault = lambda request: "redirect" if request.method == "POST" else ""
+    with pytest.raises(TransferError, match="sends a login elsewhere"):
+        client({"identitytoken": "identity"}).pull()
+
+
 def test_a_token_that_ended_is_replaced(served, client, monkeypatch):
     monkeypatch.setattr(authentication, "EARLY", 1000.0)
     served.scheme, served.lifetime = "bearer", 1

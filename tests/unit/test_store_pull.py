@@ -355,6 +355,17 @@ def test_what_refers_to_an_image_comes_along(served, tmp_path, way):
     assert without.manifests == (pulled.top,)
 
 
+def test_a_next_page_elsewhere_gets_no_login(served, tmp_path):
+    document, blobs = image_set.oci("app", "amd64")
+    digest = served.add("app", "1.0", document, blobs)
+    entry = {"mediaType": "x", "digest": digest, "size": len(document)}
+    served.referring[digest] = [entry, {**entry, "size": 1}]
+    served.page, served.elsewhere = 1, "http://elsewhere.example"
+    site = Site(tmp_path, served)
+    with pytest.raises(FetchError, match=r"goes on at http://elsewhere.example/v2/.* elsewhere"):
+        site.pull(site.wanted("app", referrers=True))
+
+
 # -- mirrors --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("fault", ["", "early-reset", "404", "500", "corrupt", "gone"])
 def test_a_mirror_comes_first_and_may_fail(served, tmp_path, fault):
