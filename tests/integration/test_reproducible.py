@@ -1,4 +1,7 @@
-"""The whole ISO built again: another path, zone, mode mask and number of workers; warm caches."""
+"""The whole ISO built again, without a network, from what the first build left in the cache.
+
+Another path, zone, mode mask and number of workers too; the bytes must be the same.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from buildchain import config
 from buildchain.actions import reproduce
 from buildchain.layout import Layout
 from tests.integration.checkout import Checkout
-from tests.integration.conftest import ROOT, run
+from tests.integration.conftest import ROOT, require, run
 
 pytestmark = pytest.mark.integration
 
@@ -28,7 +31,8 @@ def test_the_same_iso_elsewhere(build_root: pathlib.Path, tmp_path: pathlib.Path
             shutil.copy2(ROOT / name, folder / name)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     cache = config.load(ROOT, os.environ).cache_root
-    mask = ("sh", "-c", 'umask 077; exec "$0" "$@"')
+    require("unshare")
+    mask = ("unshare", "--net", "sh", "-c", 'umask 077; exec "$0" "$@"')
     done = Checkout(folder, cache).doit("-n", "3", "iso", prefix=mask, TZ="Asia/Tokyo")
     assert done.returncode == 0, done.stdout
     first = Layout(ROOT, build_root, cache, "metalk8s")
