@@ -89,8 +89,11 @@ class Partial:
         self._cut(end, length, noted)
 
     def _cut(self, end: int, journal_end: int, known: hashlib._Hash) -> None:
-        os.ftruncate(self._journal, journal_end)
-        os.ftruncate(self._file, end)
+        for descriptor, length in ((self._journal, journal_end), (self._file, end)):
+            # Only where there is something to cut: ext4 writes a file that was emptied to the disk
+            # when it is closed (auto_da_alloc), which costs more than fetching it.
+            if os.fstat(descriptor).st_size != length:
+                os.ftruncate(descriptor, length)
         os.lseek(self._file, end, os.SEEK_SET)
         self.offset = self._noted = end
         self._hash = known
