@@ -350,7 +350,8 @@ def test_no_network(bare):
     """What was built before is built again from nothing, out of the store."""
     for kind in ("update", "resolve", "download", "source"):
         (bare.archive / kind).write_text("99")
-    result = bare.run("iso")
+    # Not up to the repositories: the fake archive would not let APT read those either.
+    result = bare.run("_builder_image", "_debian_closure:node", "_build_packages:runc:pkg_deb")
     assert result.status == 0, result.out + result.err
     assert "the Debian archive cannot be reached; going on with what is in" in result.out
 
