@@ -348,10 +348,13 @@ def test_engine_that_does_not_run(bare):
 
 def test_no_network(bare):
     """What was built before is built again from nothing, out of the store."""
-    for kind in ("update", "resolve", "download", "source"):
-        (bare.archive / kind).write_text("99")
+    failures = [bare.archive / kind for kind in ("update", "resolve", "download", "source")]
+    for failure in failures:
+        failure.write_text("99")
     # Not up to the repositories: the fake archive would not let APT read those either.
     result = bare.run("_builder_image", "_debian_closure:node", "_build_packages:runc:pkg_deb")
+    for failure in failures:
+        failure.unlink()
     assert result.status == 0, result.out + result.err
     assert "the Debian archive cannot be reached; going on with what is in" in result.out
 
