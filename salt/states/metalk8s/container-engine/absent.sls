@@ -19,20 +19,19 @@ Release the version of the container engine:
   pkg.unheld:
     - pkgs: {{ engine.packages | json }}
 
+# first, so that the package manager finds its folder empty and removes that too
+Remove the configuration of the container engine:
+  file.absent:
+    - name: {{ engine.config_folder }}/config.toml
+    - require:
+      - service: Stop the container engine
+
 Remove the container engine:
   pkg.purged:
     - pkgs: {{ engine.packages | map("first") | list | json }}
     - require:
-      - service: Stop the container engine
+      - file: Remove the configuration of the container engine
       - pkg: Release the version of the container engine
-
-Remove the configuration of the container engine:
-  file.absent:
-    - names:
-      - {{ engine.config_folder }}/config.toml
-      - {{ engine.config_folder }}/config.toml.rpmsave # rpm keeps what we changed
-    - require:
-      - pkg: Remove the container engine
 
 Remove the data of the container engine:
   file.absent:
