@@ -4,6 +4,8 @@
 {%- set of_this_version = "I@metalk8s:node:version:" ~ version %}
 
 {{ saltenv }}:
-  {{ of_this_version }} and I@metalk8s:node:roles:node:
+{%- for role in ("node", "etcd", "master", "bootstrap") %}
+  {{ of_this_version }} and I@metalk8s:node:roles:{{ role }}:
     - match: compound
-    - metalk8s.roles.node
+    - metalk8s.roles.{{ role }}
+{%- endfor %}

@@ -25,7 +25,11 @@ import pytest
 pytestmark = pytest.mark.integration
 
 SALT = "/opt/salt"
-NAMES = {"kubectl", "kubelet", "metalk8s-cni-plugins", "metalk8s-containerd", "metalk8s-runc"}
+# What a node has before it belongs to a cluster; test_cluster.py goes on from there.
+PARTS = "metalk8s.container-engine,metalk8s.kubelet.installed"
+PACKAGES = ("kubectl", "kubelet", "metalk8s-cni-plugins", "metalk8s-containerd", "metalk8s-runc")
+# This machine has no network but its own.
+NETWORKS = {"controlPlane": "127.0.0.0/8", "workloadPlane": "127.0.0.0/8"}
 # Its own cgroups, made writable: with a bind of the host's, each systemd would tidy the cgroups of
 # all the others, and leave its own behind.
 BOOT = """
@@ -86,7 +90,8 @@ class Node:
         return run.stdout + (run.stderr if not check else "")
 
     def apply(self, *names: str, site: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-        """Apply states, or the highstate when none is named: ID → result."""
+        """Apply states: ID → result."""
+        pillar = {"metalk8s": {"site": site or {}, "bootstrap": {"networks": NETWORKS}}}
         run = docker(
             *(
                 "exec",
@@ -97,7 +102,7 @@ class Node:
                 "--out=json",
             ),
             *("--log-level=critical", "state.apply", *names, f"saltenv=metalk8s-{self.version}"),
-            f"pillar={json.dumps({'metalk8s': {'site': site or {}}})}",
+            f"pillar={json.dumps(pillar)}",
             check=False,
         )
         assert run.stdout.startswith("{"), run.stdout + run.stderr
@@ -153,6 +158,8 @@ def start_node(image: str, iso: pathlib.Path, salt: pathlib.Path, *more: str) ->
         *("exec", "--interactive", name, "sh", "-c", "mkdir -p /etc/salt && cat >/etc/salt/minion"),
         text=textwrap.dedent(configuration),
     )
+    call = f"{SALT}/bin/python3 {SALT}/bin/salt-call --local"
+    node.run(f"{call} saltutil.sync_all saltenv=metalk8s-{version}")
     return node
 
 
@@ -183,10 +190,10 @@ def before(machines: Any) -> tuple[Node, set[str]]:
 
 @pytest.fixture(scope="module")
 def node(before: tuple[Node, set[str]]) -> Node:
-    """Give a machine to which the role was applied."""
+    """Give a machine to which they were applied."""
     machine, packages = before
-    assert not NAMES & packages
-    results = machine.apply("metalk8s.roles.node")
+    assert not packages.intersection(PACKAGES)
+    results = machine.apply(PARTS)
     assert_succeeded(results)
     assert all(
         result["changes"] for name, result in results.items() if not name.endswith("is ready")
@@ -207,14 +214,13 @@ def changes(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def test_packages_are_those_of_the_iso(node: Node, iso_tree: pathlib.Path) -> None:
     """The exact versions are there, held, and came from the one repository."""
     versions = json.loads((iso_tree / "salt/metalk8s/versions.json").read_text(encoding="utf-8"))
-    names = sorted(NAMES)
-    for name in names:
+    for name in PACKAGES:
         wanted = versions["packages"]["debian"][name]["version"]
         assert node.run(f"dpkg-query --show --showformat '${{Version}}' {name}") == wanted
         assert f"file:/srv/scality/metalk8s-{node.version}/packages" in node.run(
             f"apt-cache policy {name}"
         )
-    assert node.run("apt-mark showhold").split() == sorted(names)
+    assert node.run("apt-mark showhold").split() == sorted(PACKAGES)
     assert (
         node.run("kubelet --version").strip() == f"Kubernetes v{versions['kubernetes']['version']}"
     )
@@ -241,19 +247,16 @@ def test_kubelet_waits_for_its_configuration(node: Node) -> None:
 
 
 def test_second_run_changes_nothing(node: Node) -> None:
-    """Neither the role nor the highstate, which finds it through the top file, changes anything."""
-    again = node.apply("metalk8s.roles.node")
+    """What is there is seen to be there."""
+    again = node.apply(PARTS)
     assert_succeeded(again)
     assert not changes(again)
-    high_state = node.apply()
-    assert set(high_state) == set(again)
-    assert not changes(high_state)
 
 
 def test_lost_index_is_read_again(node: Node) -> None:
     """A run killed between writing the source and reading the index is made good by the next."""
     node.run("rm -rf /var/lib/apt/lists/*")
-    results = node.apply("metalk8s.roles.node")
+    results = node.apply(PARTS)
     assert_succeeded(results)
     assert set(changes(results)) == {"Refresh the index of the MetalK8s package repository"}
 
@@ -282,9 +285,9 @@ def test_repository_whose_signature_fails_is_refused(
         "metalk8s"
     ]["version"]
     node = machines(f"--volume={forged}:/srv/scality/metalk8s-{version}/{member}:ro")
-    results = node.apply("metalk8s.roles.node")
+    results = node.apply(PARTS)
     assert results["Refresh the index of the MetalK8s package repository"]["result"] is False
-    assert not NAMES & node.packages()
+    assert not set(PACKAGES) & node.packages()
 
 
 def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -> None:
@@ -303,7 +306,7 @@ def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -
     left = node.packages()
     assert packages <= left
     assert left - packages <= set(node.run("apt-mark showauto").split())  # for apt-get autoremove
-    assert not NAMES & left
+    assert not set(PACKAGES) & left
     for path in ("/etc/containerd", "/etc/apt/sources.list.d/metalk8s.sources"):
         assert node.run(f"test -e {path} || echo gone").strip() == "gone"
     assert "metalk8s" not in node.run("ls /var/lib/apt/lists")

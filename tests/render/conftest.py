@@ -26,6 +26,10 @@ REFUSALS: list[dict[str, Any]] = json.loads(
     (HERE / "data/refusals.json").read_text(encoding="utf-8")
 )
 STRANGERS: dict[str, Any] = json.loads((HERE / "data/strangers.json").read_text(encoding="utf-8"))
+NETWORKS = {"controlPlane": ["10.99.0.0/24", "10.100.0.0/24"], "workloadPlane": "10.100.0.0/24"}
+BOOTSTRAP = {
+    "metalk8s": {"bootstrap": {"networks": NETWORKS}, "node": {"roles": ["bootstrap"]}},
+}
 VERSIONS: dict[str, Any] = json.loads((HERE / "data/versions.json").read_text(encoding="utf-8"))
 
 
@@ -59,7 +63,7 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
     (states / "metalk8s/versions.json").write_text(json.dumps(VERSIONS), encoding="utf-8")
     debian = PLATFORMS["debian-12"]
     machines = {
-        name: {"grains": grains, "pillar": {}, "sls": sls_names()}
+        name: {"grains": grains, "pillar": BOOTSTRAP, "sls": sls_names()}
         for name, grains in PLATFORMS.items()
     }
     machines |= {
@@ -67,7 +71,12 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         for case in REFUSALS
     }
     machines |= {
-        name: {"grains": debian, "pillar": pillar, "sls": []} for name, pillar in STRANGERS.items()
+        name: {
+            "grains": debian,
+            "pillar": {"metalk8s": BOOTSTRAP["metalk8s"] | pillar["metalk8s"]},
+            "sls": [],
+        }
+        for name, pillar in STRANGERS.items()
     }
     machines["example of pillar"] = {
         "grains": debian,

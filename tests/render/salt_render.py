@@ -18,6 +18,7 @@ import importlib.util
 import json
 import logging
 import pathlib
+import shutil
 import sys
 from typing import Any
 
@@ -27,7 +28,23 @@ import salt.utils.args
 import yaml
 
 # Arguments that a state function takes through **kwargs, so that its signature doesn't show them.
-BEHIND_KWARGS = {"pkg.installed": {"hold", "install_recommends", "setopt"}}
+OF_FILES = {"user", "group", "mode"}
+BEHIND_KWARGS = {
+    "file.directory": {"mode"},
+    "pkg.installed": {"hold", "install_recommends", "setopt"},
+    "x509.private_key_managed": OF_FILES,
+    "x509.certificate_managed": OF_FILES
+    | {"CN", "O", "basicConstraints", "keyUsage", "extendedKeyUsage", "subjectAltName"}
+    | {"authorityKeyIdentifier", "subjectKeyIdentifier"},
+}
+# Modules whose states go by another name.
+VIRTUAL = {"x509": "x509_v2"}
+# States of ours that render a template, as file.managed does.
+RENDERING = {
+    "metalk8s_static_pod.managed",
+    "metalk8s_kubernetes.applied",
+    "metalk8s_kubernetes.deleted",
+}
 
 # A state that only carries the map out of Salt.
 MAP_PROBE = """
@@ -70,7 +87,7 @@ def signature_of(function: str, states: pathlib.Path) -> set[str]:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     else:
-        module = importlib.import_module(f"salt.states.{module_name}")
+        module = importlib.import_module(f"salt.states.{VIRTUAL.get(module_name, module_name)}")
     return set(salt.utils.args.get_function_argspec(getattr(module, name)).args)
 
 
@@ -83,18 +100,25 @@ def managed_file(
     )
     path, _, error = caller.functions["file.get_managed"](
         name=arguments["name"],
-        template=arguments.get("template"),
+        template=arguments.get("template", "jinja"),
         source=arguments["source"],
         saltenv=saltenv,
-        context=arguments.get("context"),
+        context={"config_digest": "0" * 64, **arguments.get("context", {})},
         **fields,
     )
     text = pathlib.Path(path).read_text(encoding="utf-8") if path and not error else ""
-    return {"path": arguments["name"], "source": arguments["source"], "text": text, "error": error}
+    target = arguments["name"]
+    if not target.startswith("/"):  # objects of the cluster have no path on a machine
+        target = "/" + arguments["source"].removeprefix("salt://").removesuffix(".j2")
+    return {"path": target, "source": arguments["source"], "text": text, "error": error}
 
 
 def describe(
-    chunk: dict[str, Any], caller: salt.state.State, saltenv: str, states: pathlib.Path
+    chunk: dict[str, Any],
+    caller: salt.state.State,
+    saltenv: str,
+    states: pathlib.Path,
+    described_files: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
     """Say what one state is: identity, arguments, unknown ones, the file that it writes."""
     function = f"{chunk['state']}.{chunk['fun']}"
@@ -116,13 +140,24 @@ def describe(
         "arguments": arguments,
         "unknown": sorted(set(arguments) - known),
     }
-    if function == "file.managed" and "source" in arguments:
-        described["file"] = managed_file(caller, arguments, saltenv)
+    if function in RENDERING or (function == "file.managed" and "source" in arguments):
+        key = f"{chunk['__sls__']} {chunk['__id__']} {arguments['name']}"
+        if key not in described_files:
+            described_files[key] = managed_file(caller, arguments, saltenv)
+        described["file"] = described_files[key]
     return described
 
 
-def render_sls(name: str, high_state: salt.state.HighState, states: pathlib.Path) -> dict[str, Any]:
-    """Compile one SLS, with what it includes, down to the states that Salt would run."""
+def render_sls(
+    name: str,
+    high_state: salt.state.HighState,
+    states: pathlib.Path,
+    described_files: dict[str, dict[str, Any]],
+) -> dict[str, Any]:
+    """Compile one SLS, with what it includes, down to the states that Salt would run.
+
+    :param described_files: those of the same machine so far; a state is in many an SLS.
+    """
     saltenv = high_state.opts["saltenv"]
     caller = high_state.state
     high_state.building_highstate = {}  # Salt itself would merge with the SLS before
@@ -136,7 +171,7 @@ def render_sls(name: str, high_state: salt.state.HighState, states: pathlib.Path
         chunks, errors = caller.compile_high_data(high)
     return {
         "errors": errors,
-        "states": [describe(chunk, caller, saltenv, states) for chunk in chunks],
+        "states": [describe(chunk, caller, saltenv, states, described_files) for chunk in chunks],
     }
 
 
@@ -159,13 +194,14 @@ def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str
         pillar = yaml.safe_load(pathlib.Path(pillar).read_text(encoding="utf-8"))
     with salt.state.HighState(options, pillar_override=pillar) as high_state:
         high_state.push_active()
-        probe = render_sls("map_probe", high_state, states)
+        files: dict[str, dict[str, Any]] = {}
+        probe = render_sls("map_probe", high_state, states, files)
         found = probe["states"]
         rendered = {
             "map": json.loads(found[0]["arguments"]["comment"]) if found else None,
             "errors": probe["errors"] + high_state.opts["pillar"].get("_errors", []),
             "top": render_top(high_state) if found else [],
-            "sls": {name: render_sls(name, high_state, states) for name in machine["sls"]},
+            "sls": {name: render_sls(name, high_state, states, files) for name in machine["sls"]},
         }
         high_state.pop_active()
     return rendered
@@ -175,6 +211,9 @@ def main() -> None:
     """Answer the request."""
     logging.disable(logging.CRITICAL)  # Salt logs each error that it also returns
     request = json.load(sys.stdin)
+    for kind in ("modules", "states"):
+        own = pathlib.Path(request["states"]) / f"_{kind}"
+        shutil.copytree(own, pathlib.Path(request["scratch"]) / "extmods" / kind)
     probe = pathlib.Path(request["scratch"]) / "probe"
     probe.mkdir()
     (probe / "map_probe.sls").write_text(MAP_PROBE, encoding="utf-8")

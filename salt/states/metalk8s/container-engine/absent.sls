@@ -1,12 +1,19 @@
 {%- from "metalk8s/map.jinja" import metalk8s with context %}
 {%- set engine = metalk8s.container_engine %}
+{%- set registries = engine.config_folder ~ "/certs.d" %}
 {%- set tasks = "ctr --namespace " ~ engine.namespace ~ " tasks" %}
 
 # containers outlive their engine: none of them may be left without one
 Stop the containers of Kubernetes:
   cmd.run:
-    - name: {{ tasks }} list --quiet | xargs {{ tasks }} delete --force
+    # one that ends by itself meanwhile makes the deletion fail: what counts is that none is left
+    - name: |
+        {{ tasks }} list --quiet | xargs --no-run-if-empty {{ tasks }} delete --force
+        ! {{ tasks }} list --quiet | grep .
     - onlyif: "{{ tasks }} list --quiet | grep --quiet ."
+    - retry:
+        attempts: 10
+        interval: 1
 
 Stop the container engine:
   service.dead:
@@ -22,9 +29,23 @@ Release the version of the container engine:
 # first, so that the package manager finds its folder empty and removes that too
 Remove the configuration of the container engine:
   file.absent:
-    - name: {{ engine.config_folder }}/config.toml
+    - names:
+      - {{ engine.config_folder }}/config.toml
+      - {{ engine.config_folder }}/cni-template.json
+      - {{ registries }}/{{ metalk8s.registry.host }}
+      - {{ engine.cni.networks }}/10-containerd-net.conflist # made of our template
     - require:
       - service: Stop the container engine
+
+# the site may have registries of its own
+Remove the folder of registries when it is empty:
+  cmd.run:
+    - name: rmdir {{ registries }}
+    - onlyif: test -d {{ registries }} && ! ls -A {{ registries }} | grep --quiet .
+    - require:
+      - file: Remove the configuration of the container engine
+    - require_in:
+      - pkg: Remove the container engine
 
 Remove the container engine:
   pkg.purged:
@@ -41,9 +62,13 @@ Remove the data of the container engine:
       - pkg: Remove the container engine
 
 Empty the disk of the container engine:
-  file.directory:
-    - name: {{ engine.data }}
-    - clean: true
-    - onlyif: mountpoint --quiet {{ engine.data }}
+  cmd.run:
+    - name: find {{ engine.data }} -mindepth 1 -maxdepth 1 -exec rm -r {} +
+    - onlyif: mountpoint --quiet {{ engine.data }} && find {{ engine.data }} -mindepth 1 | grep --quiet .
     - require:
       - pkg: Remove the container engine
+
+Remove the bridge of pods:
+  cmd.run:
+    - name: ip link delete dev {{ engine.cni.bridge }}
+    - onlyif: test -e /sys/class/net/{{ engine.cni.bridge }}

@@ -19,3 +19,28 @@ Configure the container engine:
     - check_cmd: sh -c 'containerd --config "$0" config dump >/dev/null'
     - require:
       - pkg: Install the container engine
+
+Describe the network of pods:
+  file.managed:
+    - name: {{ engine.config_folder }}/cni-template.json
+    - source: salt://metalk8s/container-engine/files/cni-template.json.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+        mtu: {{ salt["metalk8s_network.mtu"](metalk8s.networks.workload_plane.interface) }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - makedirs: true
+
+Tell the container engine where the registry is:
+  file.managed:
+    - name: {{ engine.config_folder }}/certs.d/{{ metalk8s.registry.host }}/hosts.toml
+    - source: salt://metalk8s/container-engine/files/hosts.toml.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - makedirs: true

@@ -10,3 +10,12 @@ Run the container engine:
     - watch:
       - pkg: Install the container engine
       - file: Configure the container engine
+    - require:
+      - file: Describe the network of pods
+
+Load the image that holds a pod:
+  metalk8s_image.loaded:
+    - name: {{ metalk8s.container_engine.sandbox_image.reference }}
+    - tree: {{ metalk8s.container_engine.sandbox_image.tree }}
+    - require:
+      - service: Run the container engine

@@ -15,3 +15,15 @@ Remove the kubelet:
     - require:
       - service: Stop the kubelet
       - pkg: Release the version of the kubelet
+
+Remove the configuration of the kubelet:
+  file.absent:
+    - names:
+      - {{ metalk8s.kubelet.static_pods }}
+      - {{ metalk8s.kubelet.config }}
+      - {{ metalk8s.kubelet.arguments }}
+      - {{ metalk8s.kubelet.kubeconfig }}
+      - {{ metalk8s.kubelet.certificate }}.crt
+      - {{ metalk8s.kubelet.certificate }}.key
+    - require:
+      - pkg: Remove the kubelet

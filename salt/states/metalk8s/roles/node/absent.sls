@@ -2,4 +2,7 @@
 include:
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent
+  - metalk8s.kernel.absent
   - metalk8s.repo.absent
+  - metalk8s.authorities.absent
+  - metalk8s.accounts.absent

@@ -1,0 +1,258 @@
+"""The Kubernetes API, spoken over HTTPS with the certificate of a kubeconfig.
+
+Objects are handed over with server-side apply: the API server itself merges, and a dry run of it is
+how a change is foreseen.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import pathlib
+import ssl
+import tempfile
+import urllib.parse
+from typing import Any
+
+import yaml
+
+ADMINISTRATOR = "/etc/kubernetes/admin.conf"
+MANAGER = "metalk8s"
+PRIVATE = "/run"  # in memory, for what OpenSSL takes from a file only
+TIMEOUT = 30  # seconds, for one answer
+APPLY = "application/apply-patch+yaml"
+STRATEGIC = "application/strategic-merge-patch+json"
+OK = 200
+NOT_FOUND = 404
+
+
+class ApiError(Exception):
+    """The API server did not do what it was asked; ``status`` is that of HTTP, 0 without answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Client:
+    """A user of one API server, by default the administrator; knows the kinds it asked about."""
+
+    def __init__(self, kubeconfig: str) -> None:
+        self.plurals: dict[tuple[str, str], dict[str, Any]] = {}
+        file = pathlib.Path(kubeconfig or ADMINISTRATOR)
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        cluster = document["clusters"][0]["cluster"]
+        user = document["users"][0]["user"]
+        self.server = urllib.parse.urlsplit(cluster["server"])
+        trusted = base64.b64decode(cluster["certificate-authority-data"]).decode("ascii")
+        self.tls = ssl.create_default_context(cadata=trusted)
+        descriptor, name = tempfile.mkstemp(prefix=".kubeconfig-", dir=PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(base64.b64decode(user["client-certificate-data"]))
+                stream.write(base64.b64decode(user["client-key-data"]))
+            self.tls.load_cert_chain(name)
+        finally:
+            pathlib.Path(name).unlink()
+
+    def call(
+        self, method: str, path: str, body: object = None, content: str = "application/json"
+    ) -> Any:
+        """Ask once.
+
+        :raises ApiError: no answer, or one that is not a success.
+        """
+        connection = http.client.HTTPSConnection(
+            self.server.hostname or "", self.server.port, context=self.tls, timeout=TIMEOUT
+        )
+        try:
+            text = None if body is None else json.dumps(body)
+            headers = {"Accept": "application/json", "Content-Type": content}
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+            said = answer.read().decode("utf-8")
+        except (OSError, http.client.HTTPException) as error:
+            raise ApiError(0, f"{self.server.netloc} does not answer: {error}") from error
+        finally:
+            connection.close()
+        if answer.status >= http.client.MULTIPLE_CHOICES:
+            raise ApiError(answer.status, _message(said))
+        return json.loads(said) if said.startswith("{") else said
+
+    def path(self, api_version: str, kind: str, name: str, namespace: str = "") -> str:
+        """Name an object as the API does.
+
+        :raises ApiError: the API has no such kind.
+        """
+        root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
+        if (api_version, kind) not in self.plurals:
+            found = [r for r in self.call("GET", root)["resources"] if r["kind"] == kind]
+            own = [resource for resource in found if "/" not in resource["name"]]
+            if not own:
+                raise ApiError(NOT_FOUND, f"the API has no {kind} of {api_version}")
+            self.plurals[(api_version, kind)] = own[0]
+        resource = self.plurals[(api_version, kind)]
+        middle = f"/namespaces/{namespace or 'default'}" if resource["namespaced"] else ""
+        return f"{root}{middle}/{resource['name']}/{name}"
+
+
+def ready(kubeconfig: str = "") -> bool:
+    """Tell whether the API server says of itself that it is ready."""
+    try:
+        return bool(Client(kubeconfig).call("GET", "/readyz") == "ok")
+    except (OSError, ApiError):
+        return False
+
+
+def get(
+    api_version: str,
+    kind: str,
+    name: str,
+    namespace: str = "",
+    kubeconfig: str = "",
+) -> dict[str, Any] | None:
+    """Read an object, or nothing when there is none."""
+    client = Client(kubeconfig)
+    try:
+        found: dict[str, Any] = client.call("GET", client.path(api_version, kind, name, namespace))
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            return None
+        raise
+    return found
+
+
+def apply(
+    objects: list[dict[str, Any]], test: bool = False, kubeconfig: str = ""
+) -> dict[str, dict[str, Any]]:
+    """Let objects be as described, fields that are not described left alone.
+
+    :param test: only say what would change.
+    :return: what changed: name of the object → ``old`` and ``new``.
+    :raises ApiError: the API server takes an object not; those before it are applied.
+    """
+    client = Client(kubeconfig)
+    changes = {}
+    for wanted in objects:
+        change = _apply_one(client, wanted, test)
+        if change:
+            changes[_label(wanted)] = change
+    return changes
+
+
+def _apply_one(client: Client, wanted: dict[str, Any], test: bool) -> dict[str, Any]:
+    metadata = wanted["metadata"]
+    namespace = metadata.get("namespace", "")
+    path = client.path(wanted["apiVersion"], wanted["kind"], metadata["name"], namespace)
+    try:
+        before = client.call("GET", path)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        before = None
+    if before is None and test:
+        return {"old": None, "new": wanted}  # its namespace may not be there for a dry run
+    query = f"{path}?fieldManager={MANAGER}&force=true"
+    if before is not None:
+        foreseen = client.call("PATCH", f"{query}&dryRun=All", wanted, APPLY)
+        if _lasting(foreseen) == _lasting(before):
+            return {}
+        if test:
+            return {"old": _lasting(before), "new": _lasting(foreseen)}
+    after = client.call("PATCH", query, wanted, APPLY)
+    return {"old": before and _lasting(before), "new": _lasting(after)}
+
+
+def delete(objects: list[dict[str, Any]], test: bool = False, kubeconfig: str = "") -> list[str]:
+    """Take objects away, the last one first; namespaces stay, others live in them.
+
+    :param test: only say what would go.
+    :return: names of those that were there.
+    """
+    client = Client(kubeconfig)
+    gone = []
+    for unwanted in reversed([one for one in objects if one["kind"] != "Namespace"]):
+        metadata = unwanted["metadata"]
+        namespace = metadata.get("namespace", "")
+        path = client.path(unwanted["apiVersion"], unwanted["kind"], metadata["name"], namespace)
+        try:
+            client.call("GET" if test else "DELETE", path)
+            gone.append(_label(unwanted))
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+    return gone
+
+
+def mark_node(
+    name: str,
+    labels: dict[str, str],
+    annotations: dict[str, str],
+    taints: list[dict[str, str]],
+    test: bool = False,
+    kubeconfig: str = "",
+) -> dict[str, Any]:
+    """Add labels, annotations and taints to a node; others' stay.
+
+    :return: what was missing.
+    :raises ApiError: there is no such node.
+    """
+    client = Client(kubeconfig)
+    path = client.path("v1", "Node", name)
+    node = client.call("GET", path)
+    metadata = node["metadata"]
+    there = node["spec"].get("taints", [])
+    missing = {
+        "labels": _other(labels, metadata.get("labels", {})),
+        "annotations": _other(annotations, metadata.get("annotations", {})),
+        "taints": [taint for taint in taints if taint not in there],
+    }
+    missing = {part: values for part, values in missing.items() if values}
+    if missing and not test:
+        patch: dict[str, Any] = {
+            "metadata": {
+                part: missing[part] for part in ("labels", "annotations") if part in missing
+            }
+        }
+        if "taints" in missing:
+            patch["spec"] = {"taints": missing["taints"]}
+        client.call("PATCH", f"{path}?fieldManager={MANAGER}", patch, STRATEGIC)
+    return missing
+
+
+def why_not_ready(name: str, kubeconfig: str = "") -> str:
+    """Say what keeps a node from being ready, or nothing when it is."""
+    node = get("v1", "Node", name, kubeconfig=kubeconfig)
+    if node is None:
+        return "there is no such node"
+    for condition in node.get("status", {}).get("conditions", []):
+        if condition["type"] == "Ready":
+            return "" if condition["status"] == "True" else str(condition["message"])
+    return "it has not said anything yet"
+
+
+def _other(wanted: dict[str, str], there: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in wanted.items() if there.get(key) != value}
+
+
+def _lasting(document: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what changes with every look, and what is observed rather than wanted."""
+    volatile = {"managedFields", "resourceVersion", "generation"}
+    metadata = {k: v for k, v in document["metadata"].items() if k not in volatile}
+    return {**{k: v for k, v in document.items() if k != "status"}, "metadata": metadata}
+
+
+def _label(wanted: dict[str, Any]) -> str:
+    metadata = wanted["metadata"]
+    return "/".join(
+        part for part in (wanted["kind"], metadata.get("namespace"), metadata["name"]) if part
+    )
+
+
+def _message(said: str) -> str:
+    try:
+        return str(json.loads(said)["message"])
+    except (ValueError, KeyError, TypeError):
+        return said.strip()

@@ -1,0 +1,186 @@
+"""Files made of keys: kubeconfigs, public keys, encryption keys. None is shown in a log."""
+
+from __future__ import annotations
+
+import base64
+import pathlib
+import secrets
+from typing import Any
+
+import yaml
+
+CLUSTER = "kubernetes"
+KEY_BYTES = 32  # what secretbox takes
+
+
+def kubeconfig(
+    name: str,
+    server: str,
+    authority: str,
+    common_name: str,
+    header: str,
+    validity: dict[str, int],
+    organization: str = "",
+    key_bits: int = 2048,
+    user: str = "root",
+) -> dict[str, Any]:
+    """Write a kubeconfig with a client certificate of its own; it is renewed before it ends.
+
+    :param name: the file.
+    :param server: URL of the API server.
+    :param authority: path of the CA without the suffix, ``.crt`` and ``.key``.
+    :param common_name: name of the user, ``organization`` that of its group.
+    :param validity: ``days_valid`` of a new certificate, ``days_remaining`` when a new one is made.
+    :param user: who may read the file.
+    """
+    path = pathlib.Path(name)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    subject = {"CN": common_name} | ({"O": organization} if organization else {})
+    trusted = pathlib.Path(f"{authority}.crt")
+    trusted_pem = trusted.read_text(encoding="ascii") if trusted.is_file() else ""
+    reason = why_new(text, server, trusted_pem, subject, validity["days_remaining"])
+    if reason and __opts__["test"]:
+        return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
+    if reason:
+        key = __salt__["x509.create_private_key"](keysize=key_bits)
+        certificate = __salt__["x509.create_certificate"](
+            private_key=key,
+            signing_private_key=f"{authority}.key",
+            signing_cert=f"{authority}.crt",
+            days_valid=validity["days_valid"],
+            keyUsage="critical, digitalSignature, keyEncipherment",
+            extendedKeyUsage="clientAuth",
+            authorityKeyIdentifier="keyid",
+            **subject,
+        )
+        document = compose(server, trusted_pem, common_name, certificate, key)
+        text = f"# {header}\n{yaml.safe_dump(document)}"
+    return _keep(name, text, reason, user)
+
+
+def why_new(
+    text: str, server: str, trusted: str, subject: dict[str, str], days_remaining: int
+) -> str:
+    """Say why a kubeconfig does not do, or nothing when it does."""
+    if not text:
+        return "there is none"
+    try:
+        document = yaml.safe_load(text)
+        cluster = document["clusters"][0]["cluster"]
+        user = document["users"][0]
+        certificate = _decoded(user["user"]["client-certificate-data"])
+        key = _decoded(user["user"]["client-key-data"])
+        if cluster["server"] != server:
+            return "the server is another"
+        if _decoded(cluster["certificate-authority-data"]) != trusted:
+            return "the authority is another"
+        if __salt__["x509.read_certificate"](certificate)["subject"] != subject:
+            return "the user is another"
+        if not __salt__["x509.verify_private_key"](key, certificate):
+            return "the key is another's"
+        if not __salt__["x509.verify_signature"](certificate, signing_pub_key=trusted):
+            return "the authority did not sign it"
+        if __salt__["x509.expires"](certificate, days=days_remaining):
+            return f"it ends in less than {days_remaining} days"
+    except Exception as error:  # whatever is wrong with it, a new one is right
+        return f"it can't be read: {type(error).__name__}"
+    return ""
+
+
+def compose(server: str, trusted: str, user: str, certificate: str, key: str) -> dict[str, Any]:
+    """Lay out a kubeconfig as kubeadm does."""
+    context = f"{user}@{CLUSTER}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "preferences": {},
+        "clusters": [
+            {
+                "name": CLUSTER,
+                "cluster": {"server": server, "certificate-authority-data": _encoded(trusted)},
+            }
+        ],
+        "users": [
+            {
+                "name": user,
+                "user": {
+                    "client-certificate-data": _encoded(certificate),
+                    "client-key-data": _encoded(key),
+                },
+            }
+        ],
+        "contexts": [{"name": context, "context": {"cluster": CLUSTER, "user": user}}],
+        "current-context": context,
+    }
+
+
+def public_key(name: str, private_key: str) -> dict[str, Any]:
+    """Write the public half of a private key."""
+    if not pathlib.Path(private_key).is_file():
+        result = None if __opts__["test"] else False
+        return _result(name, result, {}, f"{name} needs {private_key}: not there")
+    text = __salt__["x509.get_public_key"](private_key).strip() + "\n"
+    result: dict[str, Any] = __states__["file.managed"](name, contents=text, mode="0644")
+    return result
+
+
+def encryption_configuration(name: str, keys: list[str], header: str, user: str) -> dict[str, Any]:
+    """Write how the API server encrypts Secrets, with keys made here; those that are there stay.
+
+    To change the key: name a second one behind the first, so that every API server can read what it
+    will write; name it first; write every Secret anew; name it alone.
+
+    :param keys: names of the keys. The first encrypts, all of them decrypt, others go.
+    :param user: who may read the file.
+    """
+    path = pathlib.Path(name)
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    there = _encryption_keys(before)
+    made = {key: base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode() for key in keys}
+    wanted = [{"name": key, "secret": there.get(key, made[key])} for key in keys]
+    document = {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "EncryptionConfiguration",
+        "resources": [
+            {
+                "resources": ["secrets"],
+                "providers": [{"secretbox": {"keys": wanted}}, {"identity": {}}],
+            }
+        ],
+    }
+    reason = (
+        "" if list(there) == keys else f"keys {', '.join(there) or 'none'} become {', '.join(keys)}"
+    )
+    if reason and __opts__["test"]:
+        return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
+    return _keep(name, f"# {header}\n{yaml.safe_dump(document)}", reason, user)
+
+
+def _encryption_keys(text: str) -> dict[str, str]:
+    if not text:
+        return {}
+    [resource] = yaml.safe_load(text)["resources"]
+    return {key["name"]: key["secret"] for key in resource["providers"][0]["secretbox"]["keys"]}
+
+
+def _keep(name: str, text: str, reason: str, user: str) -> dict[str, Any]:
+    result: dict[str, Any] = __states__["file.managed"](
+        name, contents=text, user=user, group=user, mode="0600", makedirs=True, show_changes=False
+    )
+    if reason and result["result"]:
+        result["changes"], result["comment"] = {name: reason}, f"{name} was written: {reason}"
+    return result
+
+
+def _decoded(text: str) -> str:
+    return base64.b64decode(text).decode("ascii")
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode("ascii")).decode("ascii")
+
+
+def _result(
+    name: str, result: bool | None, changes: dict[str, Any], comment: str
+) -> dict[str, Any]:
+    return {"name": name, "result": result, "changes": changes, "comment": comment}

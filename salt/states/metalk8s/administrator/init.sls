@@ -1,0 +1,3 @@
+# Whoever is root on this machine may do everything in the cluster.
+include:
+  - metalk8s.administrator.certified

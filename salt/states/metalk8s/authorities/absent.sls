@@ -1,0 +1,12 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set pki = metalk8s.pki %}
+
+Remove the certificate authorities:
+  file.absent:
+    - names:
+{%- for authority in pki.authorities.values() %}
+      - {{ authority.path }}.crt
+      - {{ authority.path }}.key
+{%- endfor %}
+      - {{ pki.service_accounts.path }}.key
+      - {{ pki.service_accounts.path }}.pub

@@ -1,0 +1,77 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set pki = metalk8s.pki %}
+{%- set tokens = pki.service_accounts %}
+
+include:
+  - metalk8s.accounts
+
+Create the folders of certificates:
+  file.directory:
+    - names: {{ pki.folders | json }}
+    - user: root
+    - group: root
+    - mode: "0755"
+    - makedirs: true
+
+{%- for name, authority in pki.authorities.items() %}
+{%- set title = name | replace("_", " ") %}
+{%- set account = metalk8s[authority.signer].account.name if authority.signer is defined else "root" %}
+
+Make the key of the authority for {{ title }}:
+  x509.private_key_managed:
+    - name: {{ authority.path }}.key
+    - algo: rsa
+    - keysize: {{ pki.key_bits }}
+    - user: {{ account }}
+    - group: {{ account }}
+    - mode: "0600"
+    - require:
+      - file: Create the folders of certificates
+{%- if account != "root" %}
+      - user: Create the account {{ account }}
+{%- endif %}
+
+Sign the certificate of the authority for {{ title }}:
+  x509.certificate_managed:
+    - name: {{ authority.path }}.crt
+    - signing_private_key: {{ authority.path }}.key
+    - CN: {{ authority.common_name }}
+    - basicConstraints: critical, CA:TRUE
+    - keyUsage: critical, digitalSignature, keyEncipherment, keyCertSign
+    - subjectKeyIdentifier: hash
+    - days_valid: {{ pki.authority.days_valid }}
+    - days_remaining: 0 # a new one is a decision: everything that it signed goes with it
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - x509: Make the key of the authority for {{ title }}
+    - require_in:
+      - test: The certificate authorities are ready
+{%- endfor %}
+
+Make the key of service accounts:
+  x509.private_key_managed:
+    - name: {{ tokens.path }}.key
+    - algo: rsa
+    - keysize: {{ pki.key_bits }}
+    - user: root
+    - group: {{ tokens.group.name }}
+    - mode: "0640" # the API server signs with it, and so does the controller manager
+    - require:
+      - file: Create the folders of certificates
+      - group: Create the group that reads the key of service accounts
+
+Write the public key of service accounts:
+  metalk8s_credentials.public_key:
+    - name: {{ tokens.path }}.pub
+    - private_key: {{ tokens.path }}.key
+    - require:
+      - x509: Make the key of service accounts
+    - require_in:
+      - test: The certificate authorities are ready
+
+The certificate authorities are ready:
+  test.nop:
+    - require:
+      - file: Create the folders of certificates

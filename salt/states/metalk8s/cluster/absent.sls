@@ -1,0 +1,7 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+Take the description of the cluster away:
+  metalk8s_kubernetes.deleted:
+    - source: salt://metalk8s/cluster/files/objects.yaml.j2
+    - context:
+        metalk8s: {{ metalk8s | json }}

@@ -1,0 +1,31 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set labels = {"metalk8s.scality.com/version": metalk8s.version} %}
+{%- for role in metalk8s.cluster.roles %}
+{%- do labels.update({"node-role.kubernetes.io/" ~ role: ""}) %}
+{%- endfor %}
+
+include:
+  - metalk8s.kube-apiserver.running
+
+Describe the cluster:
+  metalk8s_kubernetes.applied:
+    - source: salt://metalk8s/cluster/files/objects.yaml.j2
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - require:
+      - metalk8s_kubernetes: The API server answers
+
+Mark the node:
+  metalk8s_kubernetes.node_marked:
+    - name: {{ metalk8s.node.name }}
+    - labels: {{ labels | json }}
+    - annotations: {{ metalk8s.cluster.annotations | json }}
+    - taints: {{ metalk8s.cluster.taints | json }}
+    - require:
+      - metalk8s_kubernetes: The API server answers
+
+The node is ready:
+  metalk8s_kubernetes.node_ready:
+    - name: {{ metalk8s.node.name }}
+    - require:
+      - metalk8s_kubernetes: Mark the node

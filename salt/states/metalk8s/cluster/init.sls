@@ -1,0 +1,3 @@
+# What the cluster says of itself: its version, its configuration as kubeadm writes it, and what this node is for.
+include:
+  - metalk8s.cluster.deployed

@@ -1,0 +1,33 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set folder = metalk8s.pki.authorities.etcd.path.rpartition("/")[0] %}
+
+include:
+  - metalk8s.etcd.certified
+  - metalk8s.kubelet.running
+
+Create the folder of etcd:
+  file.directory:
+    - name: {{ metalk8s.etcd.data }}
+    - user: {{ metalk8s.etcd.account.name }}
+    - group: {{ metalk8s.etcd.account.name }}
+    - mode: "0700"
+
+Run etcd:
+  metalk8s_static_pod.managed:
+    - name: {{ metalk8s.kubelet.static_pods }}/etcd.yaml
+    - source: salt://metalk8s/etcd/files/manifest.yaml.j2
+    - pod: etcd-{{ metalk8s.node.name }}
+    - context:
+        metalk8s: {{ metalk8s | json }}
+        certificates: {{ folder }}
+    - config_files:
+      - {{ folder }}/ca.crt
+{%- for pair in ("server", "peer") %}
+      - {{ folder }}/{{ pair }}.crt
+      - {{ folder }}/{{ pair }}.key
+{%- endfor %}
+    - require:
+      - file: Create the folder of etcd
+      - x509: Sign the certificate of the etcd server
+      - x509: Sign the certificate of the etcd peer
+      - service: Run the kubelet

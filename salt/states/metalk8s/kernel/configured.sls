@@ -1,0 +1,55 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set kernel = metalk8s.kernel %}
+
+Have the modules of the kernel at every start:
+  file.managed:
+    - name: {{ kernel.modules_file }}
+    - source: salt://metalk8s/kernel/files/modules.conf.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+
+{%- for module, there in kernel.modules.items() %}
+
+Load the module {{ module }}:
+  cmd.run:
+    - name: modprobe {{ module }}
+    - creates: {{ there }}
+    - require_in:
+      - test: The kernel is ready
+{%- endfor %}
+
+Have the settings of the kernel at every start:
+  file.managed:
+    - name: {{ kernel.settings_file }}
+    - source: salt://metalk8s/kernel/files/settings.conf.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+
+{%- for setting, value in kernel.settings.items() %}
+{%- set file = "/proc/sys/" ~ setting | replace(".", "/") %}
+
+Set {{ setting | replace(".", " ") }}:
+  cmd.run:
+    - name: echo {{ value }} >{{ file }}
+    - unless: test "$(cat {{ file }})" = "{{ value }}"
+    - require:
+{%- for module in kernel.modules %}
+      - cmd: Load the module {{ module }}
+{%- endfor %}
+    - require_in:
+      - test: The kernel is ready
+{%- endfor %}
+
+The kernel is ready:
+  test.nop:
+    - require:
+      - file: Have the modules of the kernel at every start
+      - file: Have the settings of the kernel at every start

@@ -1,0 +1,43 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set pki = metalk8s.pki %}
+{%- set folder = pki.authorities.kubernetes.path.rpartition("/")[0] %}
+
+include:
+  - metalk8s.administrator
+  - metalk8s.kube-apiserver.certified
+  - metalk8s.kube-apiserver.configured
+  - metalk8s.kubelet.running
+
+Run the API server:
+  metalk8s_static_pod.managed:
+    - name: {{ metalk8s.kubelet.static_pods }}/kube-apiserver.yaml
+    - source: salt://metalk8s/kube-apiserver/files/manifest.yaml.j2
+    - pod: kube-apiserver-{{ metalk8s.node.name }}
+    - context:
+        metalk8s: {{ metalk8s | json }}
+        certificates: {{ folder }}
+    - config_files:
+{%- for authority in ("kubernetes", "etcd", "front_proxy") %}
+      - {{ pki.authorities[authority].path }}.crt
+{%- endfor %}
+{%- for pair in ("apiserver", "apiserver-kubelet-client", "apiserver-etcd-client", "front-proxy-client") %}
+      - {{ folder }}/{{ pair }}.crt
+      - {{ folder }}/{{ pair }}.key
+{%- endfor %}
+      - {{ pki.service_accounts.path }}.key
+      - {{ pki.service_accounts.path }}.pub
+      - {{ metalk8s.kube_apiserver.encryption }}
+    - require:
+      - x509: Sign the certificate of the API server
+      - x509: Sign the certificate of the API server towards kubelets
+      - x509: Sign the certificate of the API server towards etcd
+      - x509: Sign the certificate of the API server towards its extensions
+      - metalk8s_credentials: Make the key that encrypts Secrets
+      - service: Run the kubelet
+
+The API server answers:
+  metalk8s_kubernetes.answers:
+    - name: {{ metalk8s.administrator.kubeconfig }}
+    - require:
+      - metalk8s_static_pod: Run the API server
+      - metalk8s_credentials: Let the administrator into the API

@@ -1,0 +1,9 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- from "metalk8s/macros.jinja" import kubeconfig %}
+
+include:
+  - metalk8s.authorities
+
+Let the controller manager into the API:
+{{- kubeconfig(metalk8s, metalk8s.kube_controller_manager.kubeconfig, metalk8s.kube_apiserver.local_url,
+               metalk8s.kube_controller_manager.account.name, "system:kube-controller-manager") }}

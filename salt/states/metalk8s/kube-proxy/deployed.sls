@@ -1,0 +1,12 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+include:
+  - metalk8s.kube-apiserver.running
+
+Deploy kube-proxy:
+  metalk8s_kubernetes.applied:
+    - source: salt://metalk8s/kube-proxy/files/objects.yaml.j2
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - require:
+      - metalk8s_kubernetes: The API server answers

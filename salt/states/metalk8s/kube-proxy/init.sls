@@ -1,0 +1,3 @@
+# What makes Services reachable: a DaemonSet.
+include:
+  - metalk8s.kube-proxy.deployed

@@ -1,0 +1,11 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+Stop the scheduler:
+  file.absent:
+    - name: {{ metalk8s.kubelet.static_pods }}/kube-scheduler.yaml
+
+Take the scheduler out of the API:
+  file.absent:
+    - name: {{ metalk8s.kube_scheduler.kubeconfig }}
+    - require:
+      - file: Stop the scheduler

@@ -1,0 +1,11 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- from "metalk8s/macros.jinja" import certificate %}
+{%- set repositories = metalk8s.repositories %}
+
+include:
+  - metalk8s.authorities
+  - metalk8s.repositories.configured
+
+{{ certificate(metalk8s, "the repositories", repositories.config_folder ~ "/tls/server", "repositories",
+               repositories.account.name, {"CN": "metalk8s-repositories"}, ["serverAuth"],
+               ["DNS:" ~ metalk8s.registry.host, "IP:" ~ metalk8s.networks.control_plane.address]) }}

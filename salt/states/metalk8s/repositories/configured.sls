@@ -1,0 +1,28 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set repositories = metalk8s.repositories %}
+
+include:
+  - metalk8s.accounts
+
+Create the folders of the repositories:
+  file.directory:
+    - names:
+      - {{ repositories.config_folder }}/conf.d
+      - {{ repositories.config_folder }}/tls
+    - user: root
+    - group: root
+    - mode: "0755"
+    - makedirs: true
+
+Configure the repositories:
+  file.managed:
+    - name: {{ repositories.config_folder }}/conf.d/repositories.conf
+    - source: salt://metalk8s/repositories/files/repositories.conf.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - file: Create the folders of the repositories

@@ -1,0 +1,39 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set repositories = metalk8s.repositories %}
+
+include:
+  - metalk8s.container-engine.running
+  - metalk8s.kubelet.running
+  - metalk8s.repositories.certified
+  - metalk8s.repositories.configured
+
+Load the image of the repositories:
+  metalk8s_image.loaded:
+    - name: {{ repositories.image.reference }}
+    - tree: {{ repositories.image.tree }}
+    - require:
+      - service: Run the container engine
+
+Run the repositories:
+  metalk8s_static_pod.managed:
+    - name: {{ metalk8s.kubelet.static_pods }}/repositories.yaml
+    - source: salt://metalk8s/repositories/files/manifest.yaml.j2
+    - pod: repositories-{{ metalk8s.node.name }}
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - config_files:
+      - {{ repositories.config_folder }}/conf.d/repositories.conf
+      - {{ repositories.config_folder }}/tls/server.crt
+      - {{ repositories.config_folder }}/tls/server.key
+    - require:
+      - metalk8s_image: Load the image of the repositories
+      - file: Configure the repositories
+      - x509: Sign the certificate of the repositories
+      - service: Run the kubelet
+
+The repositories answer:
+  metalk8s_https.answers:
+    - name: {{ repositories.url }}/v2/
+    - authority: {{ metalk8s.pki.authorities.repositories.path }}.crt
+    - require:
+      - metalk8s_static_pod: Run the repositories

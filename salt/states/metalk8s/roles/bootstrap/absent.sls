@@ -1,0 +1,16 @@
+# The reverse of the role, in the reverse order: what it put on the machine goes, the rest stays.
+include:
+  - metalk8s.cluster.absent
+  - metalk8s.kube-proxy.absent
+  - metalk8s.kube-scheduler.absent
+  - metalk8s.kube-controller-manager.absent
+  - metalk8s.kube-apiserver.absent
+  - metalk8s.administrator.absent
+  - metalk8s.etcd.absent
+  - metalk8s.repositories.absent
+  - metalk8s.kubelet.absent
+  - metalk8s.container-engine.absent
+  - metalk8s.kernel.absent
+  - metalk8s.repo.absent
+  - metalk8s.authorities.absent
+  - metalk8s.accounts.absent

@@ -1,0 +1,8 @@
+# The first machine: it holds the authorities, serves the ISO, and is a cluster by itself.
+include:
+  - metalk8s.roles.node
+  - metalk8s.repositories
+  - metalk8s.roles.etcd
+  - metalk8s.roles.master
+  - metalk8s.kube-proxy
+  - metalk8s.cluster

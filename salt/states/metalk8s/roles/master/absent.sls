@@ -1,0 +1,12 @@
+# The reverse of the role, in the reverse order: what it put on the machine goes, the rest stays.
+include:
+  - metalk8s.kube-scheduler.absent
+  - metalk8s.kube-controller-manager.absent
+  - metalk8s.kube-apiserver.absent
+  - metalk8s.administrator.absent
+  - metalk8s.kubelet.absent
+  - metalk8s.container-engine.absent
+  - metalk8s.kernel.absent
+  - metalk8s.repo.absent
+  - metalk8s.authorities.absent
+  - metalk8s.accounts.absent

@@ -1,0 +1,1 @@
+"""The modules that Salt loads from the tree, without Salt."""

@@ -1,0 +1,327 @@
+"""The Kubernetes API, which is stood in for where HTTP begins."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import http.client
+import json
+import pathlib
+import ssl
+import types
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from .loader import load
+
+RESOURCES = {
+    "/api/v1": [
+        {"name": "nodes", "kind": "Node", "namespaced": False},
+        {"name": "namespaces", "kind": "Namespace", "namespaced": False},
+        {"name": "configmaps", "kind": "ConfigMap", "namespaced": True},
+        {"name": "nodes/proxy", "kind": "NodeProxyOptions", "namespaced": False},
+    ],
+    "/apis/apps/v1": [{"name": "daemonsets", "kind": "DaemonSet", "namespaced": True}],
+}
+CONFIG = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "c", "namespace": "kube-system"},
+    "data": {"a": "1"},
+}
+CONFIG_PATH = "/api/v1/namespaces/kube-system/configmaps/c"
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+class Cluster:
+    """An API server: objects by path, merged as server-side apply does for fields we own."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.asked: list[tuple[str, str, str]] = []
+        self.down = False
+        self.refuses = ""
+        self.version = 0
+
+    def answer(self, method: str, target: str, body: Any, content: str) -> tuple[int, Any]:
+        url = urllib.parse.urlsplit(target)
+        self.asked.append((method, target, content))
+        if url.path == "/readyz":
+            return 200, "ok"
+        if url.path in RESOURCES:
+            return 200, {"resources": RESOURCES[url.path]}
+        if self.refuses and method == "PATCH":
+            return 422, {"kind": "Status", "message": self.refuses}
+        if method == "PATCH":
+            return 200, self.patch(url, body)
+        if url.path not in self.objects:
+            return 404, {"kind": "Status", "message": "not found"}
+        if method == "DELETE":
+            return 200, self.objects.pop(url.path)
+        return 200, self.objects[url.path]
+
+    def patch(self, url: urllib.parse.SplitResult, body: dict[str, Any]) -> dict[str, Any]:
+        there = copy.deepcopy(self.objects.get(url.path, {"metadata": {}}))
+        for part, values in body.items():
+            if isinstance(values, dict):
+                there[part] = {**there.get(part, {}), **values}
+            else:
+                there[part] = values
+        self.version += 1
+        there["metadata"] = {
+            **there["metadata"],
+            "resourceVersion": str(self.version),
+            "managedFields": [self.version],
+        }
+        if "dryRun=All" not in url.query:
+            self.objects[url.path] = there
+        return there
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Answer every connection, and look at how it is secured."""
+    found = Cluster()
+
+    class Connection:
+        def __init__(self, host: str, port: int, context: Any, timeout: float) -> None:
+            assert (host, port, context.trusted) == ("10.0.0.1", 6443, "authority")
+            assert context.own == b"certificatekey"
+
+        def request(self, method: str, path: str, body: str | None, headers: Any) -> None:
+            if found.down:
+                raise ConnectionRefusedError("refused")
+            document = None if body is None else json.loads(body)
+            self.status, self.said = found.answer(method, path, document, headers["Content-Type"])
+
+        def getresponse(self) -> Any:
+            text = self.said if isinstance(self.said, str) else json.dumps(self.said)
+            return types.SimpleNamespace(status=self.status, read=text.encode)
+
+        def close(self) -> None:
+            pass
+
+    def context(cadata: str) -> Any:
+        made = types.SimpleNamespace(trusted=cadata)
+
+        def load_chain(file: str) -> None:
+            path = pathlib.Path(file)
+            assert path.stat().st_mode & 0o777 == 0o600
+            made.own = path.read_bytes()
+
+        made.load_cert_chain = load_chain
+        return made
+
+    monkeypatch.setattr(http.client, "HTTPSConnection", Connection)
+    monkeypatch.setattr(ssl, "create_default_context", context)
+    return found
+
+
+@pytest.fixture
+def kubernetes(tmp_path: pathlib.Path, cluster: Cluster) -> Iterator[Any]:
+    """Load the module, with a kubeconfig and a folder for what OpenSSL must read from a file."""
+    module = load("_modules/metalk8s_kubernetes")
+    document = {
+        "clusters": [
+            {
+                "cluster": {
+                    "server": "https://10.0.0.1:6443",
+                    "certificate-authority-data": encoded("authority"),
+                }
+            }
+        ],
+        "users": [
+            {
+                "user": {
+                    "client-certificate-data": encoded("certificate"),
+                    "client-key-data": encoded("key"),
+                }
+            }
+        ],
+    }
+    file = tmp_path / "admin.conf"
+    file.write_text(yaml.safe_dump(document))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    module.PRIVATE = str(folder)
+    module.ADMINISTRATOR = str(file)
+    yield module
+    assert list(folder.iterdir()) == []
+
+
+def test_apply_creates_then_leaves_alone(kubernetes: Any, cluster: Cluster) -> None:
+    """The second time the dry run says that nothing would change, and nothing is sent."""
+    assert list(kubernetes.apply([CONFIG])) == ["ConfigMap/kube-system/c"]
+    assert cluster.objects[CONFIG_PATH]["data"] == {"a": "1"}
+    cluster.asked.clear()
+    assert kubernetes.apply([CONFIG]) == {}
+    patches = [target for method, target, _ in cluster.asked if method == "PATCH"]
+    assert patches == [f"{CONFIG_PATH}?fieldManager=metalk8s&force=true&dryRun=All"]
+
+
+def test_apply_changes_what_differs(kubernetes: Any, cluster: Cluster) -> None:
+    """Others' fields stay."""
+    kubernetes.apply([CONFIG])
+    cluster.objects[CONFIG_PATH]["data"] = {"a": "2", "b": "theirs"}
+    changes = kubernetes.apply([CONFIG])["ConfigMap/kube-system/c"]
+    assert changes["old"]["data"]["a"] == "2"
+    assert changes["new"]["data"]["a"] == "1"
+    assert "managedFields" not in changes["new"]["metadata"]
+    assert cluster.asked[-1][2] == "application/apply-patch+yaml"
+
+
+def test_apply_in_test_mode_sends_dry_runs_only(kubernetes: Any, cluster: Cluster) -> None:
+    """Also for what is not there yet."""
+    assert kubernetes.apply([CONFIG], test=True)["ConfigMap/kube-system/c"]["old"] is None
+    assert cluster.objects == {}
+    kubernetes.apply([CONFIG])
+    other = {**CONFIG, "data": {"a": "3"}}
+    assert kubernetes.apply([other], test=True)["ConfigMap/kube-system/c"]["new"]["data"] == {
+        "a": "3"
+    }
+    assert cluster.objects[CONFIG_PATH]["data"] == {"a": "1"}
+
+
+def test_what_the_server_refuses_is_quoted(kubernetes: Any, cluster: Cluster) -> None:
+    """The error carries the status too."""
+    cluster.refuses = "data.a: Invalid value"
+    with pytest.raises(kubernetes.ApiError, match="Invalid value") as caught:
+        kubernetes.apply([CONFIG])
+    assert caught.value.status == 422
+    with pytest.raises(kubernetes.ApiError, match="no Pawn of v1"):
+        kubernetes.apply([{"apiVersion": "v1", "kind": "Pawn", "metadata": {"name": "p"}}])
+
+
+def test_get_and_delete(kubernetes: Any, cluster: Cluster) -> None:
+    """What is not there is no error; namespaces are never deleted."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}}
+    kubernetes.apply([namespace, CONFIG, daemons])
+    assert kubernetes.get("v1", "ConfigMap", "c", "kube-system")["data"] == {"a": "1"}
+    everything = [namespace, CONFIG, daemons]
+    assert kubernetes.delete(everything, test=True) == ["DaemonSet/d", "ConfigMap/kube-system/c"]
+    assert kubernetes.delete(everything) == ["DaemonSet/d", "ConfigMap/kube-system/c"]
+    assert kubernetes.delete(everything) == []
+    assert kubernetes.get("v1", "ConfigMap", "c", "kube-system") is None
+    assert list(cluster.objects) == ["/api/v1/namespaces/kube-system"]
+
+
+def test_ready(kubernetes: Any, cluster: Cluster) -> None:
+    """No answer is no error."""
+    assert kubernetes.ready() is True
+    cluster.down = True
+    assert kubernetes.ready() is False
+    with pytest.raises(kubernetes.ApiError, match=r"10\.0\.0\.1:6443 does not answer"):
+        kubernetes.get("v1", "Node", "n")
+
+
+def test_mark_node(kubernetes: Any, cluster: Cluster) -> None:
+    """Only what is missing is sent, and taints of others stay in the request."""
+    cluster.objects["/api/v1/nodes/n"] = {
+        "metadata": {"name": "n", "labels": {"a": "1", "b": "2"}},
+        "spec": {"taints": [{"key": "theirs", "effect": "NoSchedule"}]},
+    }
+    taint = {"key": "ours", "effect": "NoSchedule"}
+    wanted = ({"a": "1", "c": ""}, {"x": "y"}, [taint])
+    missing = {"labels": {"c": ""}, "annotations": {"x": "y"}, "taints": [taint]}
+    assert kubernetes.mark_node("n", *wanted, test=True) == missing
+    assert len([1 for method, *_ in cluster.asked if method == "PATCH"]) == 0
+    assert kubernetes.mark_node("n", *wanted) == missing
+    assert cluster.asked[-1][2] == "application/strategic-merge-patch+json"
+    with pytest.raises(kubernetes.ApiError, match="not found"):
+        kubernetes.mark_node("other", *wanted)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([{"type": "Ready", "status": "True", "message": "fine"}], ""),
+        ([{"type": "Ready", "status": "False", "message": "no network"}], "no network"),
+        ([], "it has not said anything yet"),
+        (None, "there is no such node"),
+    ],
+)
+def test_why_not_ready(kubernetes: Any, cluster: Cluster, conditions: Any, reason: str) -> None:
+    """In the kubelet's own words."""
+    if conditions is not None:
+        cluster.objects["/api/v1/nodes/n"] = {"status": {"conditions": conditions}}
+    assert kubernetes.why_not_ready("n") == reason
+
+
+def state(functions: dict[str, Any], test: bool = False) -> Any:
+    prefixed = {f"metalk8s_kubernetes.{name}": function for name, function in functions.items()}
+    prefixed["slsutil.renderer"] = lambda **arguments: "---\na: 1\n---\n---\nb: 2\n"
+    module = load("_states/metalk8s_kubernetes", salt=prefixed, opts={"test": test})
+    module.PAUSE = 0.01
+    return module
+
+
+@pytest.mark.parametrize(
+    ("test", "changes", "result"),
+    [(False, {}, True), (True, {}, True), (False, {"x": 1}, True), (True, {"x": 1}, None)],
+)
+def test_applied(test: bool, changes: dict[str, Any], result: bool | None) -> None:
+    """Every document of the file is an object; empty ones are none."""
+    seen = []
+
+    def apply(objects: Any, test: bool) -> dict[str, Any]:
+        seen.append((objects, test))
+        return changes
+
+    answer = state({"apply": apply}, test).applied("objects", source="salt://x", context={})
+    assert (answer["result"], answer["changes"]) == (result, changes)
+    assert seen == [([{"a": 1}, {"b": 2}], test)]
+
+
+def test_applied_says_why_it_fails() -> None:
+    """With the name of the error, which a search finds."""
+
+    def refuse(objects: Any, test: bool) -> None:
+        raise OSError("no")
+
+    answer = state({"apply": refuse}).applied("objects", source="salt://x", context={})
+    assert (answer["result"], answer["comment"]) == (False, "OSError: no")
+
+
+def test_deleted() -> None:
+    """Without an API server there is nothing to delete."""
+    gone = lambda objects, test: ["B", "A"]  # noqa: E731
+    answer = state({"ready": lambda: True, "delete": gone}).deleted("o", source="s", context={})
+    assert answer["changes"] == {"deleted": ["B", "A"]}
+    answer = state({"ready": lambda: False}).deleted("o", source="s", context={})
+    assert (answer["result"], answer["changes"]) == (True, {})
+
+
+def test_waits() -> None:
+    """Until it is so, or until the time is over; not at all in test mode."""
+    answers = iter([False, True])
+    assert state({"ready": lambda kubeconfig: next(answers)}).answers("k")["result"] is True
+    never = {"ready": lambda kubeconfig: False, "why_not_ready": lambda name: "no network"}
+    assert state(never).answers("k", timeout=0)["result"] is False
+    assert state(never, test=True).answers("k", timeout=0)["result"] is True
+    late = state(never).node_ready("n", timeout=0)
+    assert (late["result"], late["comment"]) == (False, "Node n is not ready after 0 s: no network")
+    assert state({"why_not_ready": lambda name: ""}).node_ready("n")["result"] is True
+
+
+def test_node_marked() -> None:
+    """It waits for the node to register itself."""
+    answers = iter([OSError("not yet"), {"labels": {"a": ""}}])
+
+    def mark(*arguments: Any, test: bool) -> Any:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    answer = state({"mark_node": mark}).node_marked("n", labels={"a": ""})
+    assert (answer["result"], answer["changes"]) == (True, {"labels": {"a": ""}})
+    answers = iter([OSError("not there")])
+    assert state({"mark_node": mark}).node_marked("n", timeout=-1)["result"] is False

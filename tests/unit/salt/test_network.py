@@ -1,0 +1,50 @@
+"""Which address of a machine is on which network."""
+
+from __future__ import annotations
+
+import pytest
+
+from .loader import load
+
+GRAINS = {
+    "ip4_interfaces": {
+        "lo": ["127.0.0.1"],
+        "eth1": ["10.1.0.7", "192.0.2.7"],
+        "eth0": ["10.0.0.7"],
+        "eth2": [],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "found"),
+    [
+        (["10.0.0.0/24"], {"address": "10.0.0.7", "interface": "eth0"}),
+        (["10.9.0.0/24", "192.0.2.0/24"], {"address": "192.0.2.7", "interface": "eth1"}),
+        (["10.1.0.0/24", "10.0.0.0/24"], {"address": "10.1.0.7", "interface": "eth1"}),
+        (["10.0.0.0/8"], {"address": "10.0.0.7", "interface": "eth0"}),
+        (["10.9.0.0/24"], {}),
+        ([], {}),
+    ],
+)
+def test_address_in(cidrs: list[str], found: dict[str, str]) -> None:
+    """The networks decide the order, then the interfaces' names."""
+    assert load("_modules/metalk8s_network", grains=GRAINS).address_in(cidrs) == found
+
+
+def test_a_network_with_host_bits_is_an_error() -> None:
+    """It is a mistake somewhere: no guess what was meant."""
+    with pytest.raises(ValueError, match="host bits"):
+        load("_modules/metalk8s_network", grains=GRAINS).address_in(["10.0.0.7/24"])
+
+
+def test_nth_address() -> None:
+    """The API's Service has the first address of its network, the name server the tenth."""
+    network = load("_modules/metalk8s_network")
+    assert network.nth_address("10.96.0.0/12", 1) == "10.96.0.1"
+    assert network.nth_address("10.96.0.0/12", 10) == "10.96.0.10"
+
+
+def test_mtu() -> None:
+    """Every machine has a loopback interface."""
+    assert load("_modules/metalk8s_network").mtu("lo") > 0

@@ -1,0 +1,121 @@
+"""Manifests of static pods."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from .loader import load
+
+NOTHING_RUNS: Iterator[list[str]] = itertools.repeat([])
+
+
+def render(**arguments: Any) -> str:
+    context = arguments["context"]
+    return f"\n{arguments['path']} {context['config_digest'][:8]} {context['word']}\n\n"
+
+
+def managed(
+    path: pathlib.Path,
+    word: str = "a",
+    test: bool = False,
+    containers: Iterator[list[str]] = NOTHING_RUNS,
+    **more: Any,
+) -> dict[str, Any]:
+    functions = {
+        "slsutil.renderer": render,
+        "metalk8s_pods.running": lambda pod: next(containers),
+    }
+    module = load("_states/metalk8s_static_pod", salt=functions, opts={"test": test})
+    module.PAUSE, module.TIMEOUT = 0, 0.2
+    answer: dict[str, Any] = module.managed(
+        str(path), source="salt://x", pod="etcd-node", context={"word": word}, **more
+    )
+    return answer
+
+
+def test_written_once(tmp_path: pathlib.Path) -> None:
+    """The second time there is nothing to do; nothing is left beside it; only root reads it."""
+    path = tmp_path / "manifests" / "etcd.yaml"
+    assert managed(path)["changes"]["diff"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["etcd.yaml"]
+    again = managed(path)
+    assert (again["result"], again["changes"]) == (True, {})
+
+
+def test_left_over_of_a_killed_run_is_no_obstacle(tmp_path: pathlib.Path) -> None:
+    """What was being written then is written anew."""
+    (tmp_path / ".etcd.yaml.new").write_text("half")
+    assert managed(tmp_path / "etcd.yaml")["result"] is True
+    assert [file.name for file in tmp_path.iterdir()] == ["etcd.yaml"]
+
+
+def test_changed_configuration_changes_the_manifest(tmp_path: pathlib.Path) -> None:
+    """So that the kubelet runs the pod anew."""
+    file, path = tmp_path / "server.crt", tmp_path / "etcd.yaml"
+    file.write_text("one")
+    managed(path, config_files=[str(file)])
+    assert not managed(path, config_files=[str(file)])["changes"]
+    file.write_text("two")
+    assert managed(path, config_files=[str(file)])["changes"]
+
+
+def test_opened_manifest_is_closed(tmp_path: pathlib.Path) -> None:
+    """The mode is part of it."""
+    path = tmp_path / "etcd.yaml"
+    managed(path)
+    path.chmod(0o644)
+    assert managed(path)["changes"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_missing_configuration_is_an_error(tmp_path: pathlib.Path) -> None:
+    """A pod that can't start is not written."""
+    answer = managed(tmp_path / "etcd.yaml", config_files=["/nonexistent/ca.crt"])
+    assert answer["result"] is False
+    assert "/nonexistent/ca.crt" in answer["comment"]
+    assert not (tmp_path / "etcd.yaml").exists()
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_test_mode_writes_nothing(tmp_path: pathlib.Path, there: bool) -> None:
+    """It foresees the change, also before the files that the pod reads are there."""
+    path = tmp_path / "etcd.yaml"
+    if there:
+        managed(path, word="a")
+    answer = managed(path, word="b", test=True, config_files=["/nonexistent/ca.crt"])
+    assert answer["result"] is None
+    assert answer["changes"]["diff"]
+    assert path.exists() is there
+
+
+def test_returns_when_the_old_pod_is_gone(tmp_path: pathlib.Path) -> None:
+    """Whoever asks the pod next must not be answered by the one that goes."""
+    path = tmp_path / "etcd.yaml"
+    managed(path)
+    looks = iter([["old"], ["old"], ["old", "new"], ["new"]])
+    assert managed(path, word="b", containers=looks)["result"] is True
+    assert list(looks) == []
+    stuck = managed(path, word="c", containers=itertools.repeat(["old"]))
+    assert stuck["result"] is False
+    assert "still runs the old etcd-node" in stuck["comment"]
+
+
+def test_running_containers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the pod that have a running task."""
+    (tmp_path / "ctr").write_text(
+        """#!/bin/sh
+        case "$*" in
+            *'containers list --quiet labels."io.kubernetes.pod.name"==etcd-node') echo a; echo b ;;
+            *'tasks list') printf '%s\\n' 'T P S' 'a 1 RUNNING' 'b 2 STOPPED' 'c 3 RUNNING' ;;
+        esac
+        """
+    )
+    (tmp_path / "ctr").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert load("_modules/metalk8s_pods").running("etcd-node") == ["a"]
