@@ -140,8 +140,8 @@ def error(
         case "download":
             reason = one_line(problem["text"])
             return FetchError(
-                f"packages for {purpose} cannot be downloaded: {reason} "
-                f"(of {', '.join(problem['names'])})",
+                f"packages for {purpose} cannot be downloaded from the repository "
+                f"{problem['repository']}: {reason} (of {', '.join(problem['names'])})",
                 solution="Check the network and the repositories in the profile's pins, then run "
                 "the same again.",
             )

@@ -59,11 +59,9 @@ def prepare(request: dict[str, Any]) -> Any:
     conf.deltarpm = False
     conf.zchunk = False
     conf.retries = 3
-    # Always compare repomd.xml; what did not change is not downloaded again.
-    conf.metadata_expire = 0
     base = dnf.Base(conf)
     for entry in request["repositories"]:
-        base.repos.add_new_repo(
+        repository = base.repos.add_new_repo(
             entry["name"],
             conf,
             baseurl=[entry["url"]],
@@ -71,6 +69,8 @@ def prepare(request: dict[str, Any]) -> Any:
             repo_gpgcheck=entry["is_signed"],
             priority=entry["priority"],
         )
+        # Always compare repomd.xml, as dnf's --refresh does: an age of 0 seconds counts as fresh.
+        repository._repo.expire()
     try:
         base.fill_sack(load_system_repo=False)
     except dnf.exceptions.RepoError as error:
@@ -171,7 +171,7 @@ def download(base: Any, packages: list[Any], folder: Path) -> None:
             base.download_packages(batch, meter)
         except (dnf.exceptions.Error, OSError) as error:
             raise RefusedError(
-                "download", text=str(error), names=[str(p) for p in batch]
+                "download", text=str(error), names=[str(p) for p in batch], repository=name
             ) from error
 
 

@@ -388,7 +388,7 @@ def test_downloads_that_fail(
         (mirror / package).unlink()
     error = refused(layout, system(server.url, vendor, mirror))
     assert isinstance(error, FetchError)
-    assert "packages for node cannot be downloaded: " in error.reason
+    assert "packages for node cannot be downloaded from the repository " in error.reason
     assert "libmnl" in error.reason
 
 
@@ -398,7 +398,7 @@ def test_a_package_of_a_folder_that_changed(
     spoil(mirror / "8/AppStream/libmnl-1.0.4-1.noarch.rpm")
     error = refused(layout, system(mirror.as_uri(), vendor, mirror))
     assert isinstance(error, FetchError)
-    assert "packages for node cannot be downloaded: " in error.reason
+    assert "packages for node cannot be downloaded from the repository " in error.reason
     assert "incorrect checksum" in error.reason
     assert "libmnl" in error.reason
 

@@ -94,8 +94,10 @@ UNSOLVABLE = """
          "installed"),
         ({"kind": "unsolvable", "text": "a text of another kind"},
          FetchError, "packages for node cannot be installed: a text of another kind"),
-        ({"kind": "download", "text": "a.rpm: 404", "names": ["a-1", "b-1"]},
-         FetchError, "packages for node cannot be downloaded: a.rpm: 404 (of a-1, b-1)"),
+        ({"kind": "download", "text": "a.rpm: 404", "repository": "BaseOS",
+          "names": ["a-1", "b-1"]},
+         FetchError, "packages for node cannot be downloaded from the repository BaseOS: "
+         "a.rpm: 404 (of a-1, b-1)"),
         ({"kind": "checksum", "repository": "BaseOS", "package": "a-1"},
          FetchError, "repository BaseOS gives no SHA-256 for a-1"),
         ({"kind": "elsewhere", "repository": "BaseOS", "url": "https://other.invalid"},
