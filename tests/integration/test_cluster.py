@@ -26,21 +26,17 @@ from tests.integration.conftest import ROOT, require, run
 
 pytestmark = pytest.mark.integration
 
-SETTINGS = {
-    "metalk8s": {
-        "site": {
-            # the node is a container: its engine's cgroups are not systemd's
-            "container_engine": {"cgroup_driver": "cgroupfs", "restrict_oom_score_adj": True},
-            # its disk is the whole machine's, which others fill
-            "kubelet": {
-                "eviction_hard": {
-                    "imagefs.available": "1%",
-                    "memory.available": "50Mi",
-                    "nodefs.available": "1%",
-                }
-            },
+SITE = {
+    # the node is a container: its engine's cgroups are not systemd's
+    "container_engine": {"cgroup_driver": "cgroupfs", "restrict_oom_score_adj": True},
+    # its disk is the whole machine's, which others fill
+    "kubelet": {
+        "eviction_hard": {
+            "imagefs.available": "1%",
+            "memory.available": "50Mi",
+            "nodefs.available": "1%",
         }
-    }
+    },
 }
 TREE = "/srv/scality/metalk8s-{version}"
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
@@ -125,7 +121,7 @@ class Machine:
         """Apply the highstate, or what is named: ID and name of the state → result."""
         words = [*SALT_CALL.split(), "state.apply", *arguments, f"saltenv=metalk8s-{self.version}"]
         done = subprocess.run(
-            ["docker", "exec", self.name, *words, f"pillar={json.dumps(SETTINGS)}"],
+            ["docker", "exec", self.name, *words],
             capture_output=True,
             text=True,
             check=False,
@@ -198,6 +194,7 @@ def clean(
         configuration = {
             "networks": {"controlPlane": ["192.0.2.0/24", cidr], "workloadPlane": cidr},
             "ca": {"minion": "bootstrap"},
+            "site": SITE,
         }
         machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(configuration))
         machine.sync()

@@ -6,6 +6,7 @@
 {%- endload %}
 metalk8s:
   bootstrap: {{ bootstrap | json }}
+  site: {{ (bootstrap.get("site") or {}) | json }}
   node:
     version: {{ saltenv[("metalk8s-" | length):] | json }}
     roles:
