@@ -45,6 +45,7 @@ from buildchain.tasks.quality import (
     task_lint,
     task_test,
 )
+from buildchain.tasks.redhat import task__redhat_closure
 from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
 from buildchain.tasks.sources import (
     task__sources_build,
@@ -81,6 +82,7 @@ __all__ = [
     "task__package_check",
     "task__package_repository",
     "task__package_sign",
+    "task__redhat_closure",
     "task__registry_config",
     "task__salt_environment",
     "task__salt_tree_deploy",

@@ -12,21 +12,39 @@ from typing import Any, TypeVar
 
 from buildchain import reference
 from buildchain.errors import PinError
-from buildchain.model import Image, Package, PulledImage, Source, Tool, Version
+from buildchain.model import (
+    Image,
+    Package,
+    PulledImage,
+    RedhatRepository,
+    Source,
+    Tool,
+    Version,
+)
 
 Record = TypeVar("Record")
+OURS = "metalk8s"  # what our own repository is called
+RELEASE = "$releasever"  # as dnf writes it
+REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(/[a-z0-9.]+)?")
 # Who installs what: the spec's roles, in the order in which a site grows.
 ROLES = ("bootstrap", "master", "etcd", "node", "infra")
-# Tables of profile.toml, their keys and the types of the values ("list": of strings, "roles": a
-# table with a list for each role).
+# Tables of profile.toml and of redhat.toml, their keys and the types of the values ("list": of
+# strings, "roles": a table with a list for each role, "repositories": one with a table for each).
 PROFILE_KEYS = {
     "debian": {"suite": "str", "architecture": "str", "keyring": "str", "roles": "roles"},
-    "redhat": {"releases": "list", "minimal": "list", "roles": "roles"},
     "content": {"epoch": "int"},
     "base": {"packages": "list"},
     "builder": {"packages": "list"},
     "testbed": {"packages": "list"},
+}
+REDHAT_KEYS = {
+    "redhat": {
+        "releases": "list",
+        "minimal": "list",
+        "roles": "roles",
+        "repositories": "repositories",
+    },
 }
 
 
@@ -37,8 +55,11 @@ class Catalog:
     :param content_epoch: date inside packages and layers, seconds since 1970.
     :param debian_roles: role to names of Debian packages, ours among them.
     :param redhat_releases: major versions of EL that there are repositories for.
-    :param redhat_minimal: what an EL machine has at least: names that packages may require.
+    :param redhat_minimal: what an EL machine has at least: packages, with all they need, when there
+        are repositories to look them up in; else names that our packages may require.
     :param redhat_roles: role to names of RPMs, ours among them.
+    :param redhat_repositories: where RPMs of other people come from; ``$releasever`` in a URL and
+        in the path of a key stands for the major version.
     """
 
     version: Version
@@ -53,12 +74,29 @@ class Catalog:
     redhat_releases: tuple[str, ...]
     redhat_minimal: tuple[str, ...]
     redhat_roles: Mapping[str, tuple[str, ...]]
+    redhat_repositories: tuple[RedhatRepository, ...]
     packages: tuple[Package, ...]
     images: tuple[Image, ...]
     pulled_images: tuple[PulledImage, ...]
 
     def package(self, name: str) -> Package:
         return next(package for package in self.packages if package.name == name)
+
+    def redhat_repositories_of(self, release: str) -> tuple[RedhatRepository, ...]:
+        """Return where RPMs of other people come from for a major version of EL."""
+        return tuple(
+            dataclasses.replace(
+                repository,
+                url=repository.url.replace(RELEASE, release),
+                key=Path(str(repository.key).replace(RELEASE, release)),
+            )
+            for repository in self.redhat_repositories
+        )
+
+    @property
+    def redhat_packages(self) -> tuple[str, ...]:
+        """RPMs that a machine of some role installs."""
+        return tuple(sorted({name for names in self.redhat_roles.values() for name in names}))
 
     @property
     def node_packages(self) -> tuple[str, ...]:
@@ -74,7 +112,9 @@ def load(root: Path, profile: str) -> Catalog:
     :raises PinError: with the file and every key that is unknown, missing or of the wrong type.
     """
     folder = root / "buildchain" / "pins" / profile
-    settings = _profile(folder / "profile.toml")
+    settings = _settings(folder / "profile.toml", PROFILE_KEYS)
+    redhat = _settings(folder / "redhat.toml", REDHAT_KEYS)["redhat"]
+    repositories = _repositories(folder / "redhat.toml", redhat)
     images, pulled_images = _images(folder / "images.toml")
     return Catalog(
         version=read_version(root / "VERSION"),
@@ -86,9 +126,10 @@ def load(root: Path, profile: str) -> Catalog:
         builder_packages=tuple(settings["builder"]["packages"]),
         testbed_packages=tuple(settings["testbed"]["packages"]),
         debian_roles=_roles(settings["debian"]),
-        redhat_releases=tuple(settings["redhat"]["releases"]),
-        redhat_minimal=tuple(settings["redhat"]["minimal"]),
-        redhat_roles=_roles(settings["redhat"]),
+        redhat_releases=tuple(redhat["releases"]),
+        redhat_minimal=tuple(redhat["minimal"]),
+        redhat_roles=_roles(redhat),
+        redhat_repositories=repositories,
         packages=tuple(_packages(folder / "packages.toml")),
         images=images,
         pulled_images=pulled_images,
@@ -99,6 +140,27 @@ def _roles(table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return what each role installs: every machine is a node."""
     roles = table["roles"]
     return {role: tuple(sorted({*roles["node"], *roles[role]})) for role in ROLES}
+
+
+def _repositories(path: Path, settings: Mapping[str, Any]) -> tuple[RedhatRepository, ...]:
+    """Return the repositories of RPMs.
+
+    :raises PinError: the key of one is not there.
+    """
+    found = tuple(
+        RedhatRepository(
+            name, table["url"], path.parent / table["key"], table.get("is_signed", True)
+        )
+        for name, table in settings["repositories"].items()
+    )
+    keys = (
+        Path(str(repository.key).replace(RELEASE, release))
+        for repository in found
+        for release in settings["releases"]
+    )
+    missing = [f"no key {key}" for key in dict.fromkeys(keys) if not key.is_file()]
+    _raise(path, missing)
+    return found
 
 
 def tools(root: Path) -> tuple[Tool, ...]:
@@ -239,16 +301,18 @@ def _problems(where: str, table: Mapping[str, object], kind: type[Record]) -> li
             if field.default is dataclasses.MISSING:
                 problems.append(f"{where}: {key} is missing")
             continue
-        kind_of = "str" if str(field.type) == "str" else "bool" if field.type == "bool" else "list"
+        kind_of = {"str": "str", "Path": "str", "bool": "bool"}.get(str(field.type), "list")
         if key != "sources":
             problems += _type_problems(where, key, table[key], kind_of)
     return problems
 
 
 def _type_problems(where: str, key: str, value: object, expected: str) -> list[str]:
-    """Compare a value with ``str``, ``bool``, ``int``, ``list`` (of strings) or ``roles``."""
+    """Compare a value with a type of ``PROFILE_KEYS``."""
     if expected == "roles":
         return _role_problems(where, value)
+    if expected == "repositories":
+        return _repository_problems(where, value)
     if type(value).__name__ != expected:
         return [f"{where}: {key} must be a {expected}"]
     if isinstance(value, list) and not all(isinstance(item, str) for item in value):
@@ -268,10 +332,28 @@ def _role_problems(where: str, value: object) -> list[str]:
     return problems
 
 
-def _profile(path: Path) -> dict[str, dict[str, Any]]:
+def _repository_problems(where: str, value: object) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{where}: repositories must be a table"]
+    problems = []
+    for name, table in value.items():
+        here = f"{where[:-1]}.repositories.{name}]"
+        if not isinstance(table, dict):
+            problems.append(f"{here}: must be a table")
+        elif not REPOSITORY.fullmatch(name) or name == OURS:
+            problems.append(
+                f"{here}: expected a name of letters, digits, '-', '_' and '.', and not {OURS}"
+            )
+        else:
+            problems += _problems(here, table, RedhatRepository)
+    return problems
+
+
+def _settings(path: Path, tables: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Any]]:
+    """Read a file of which all tables and keys are known, and none is missing."""
     document = parse(path)
-    problems = [f"unknown table [{name}]" for name in document if name not in PROFILE_KEYS]
-    for name, keys in PROFILE_KEYS.items():
+    problems = [f"unknown table [{name}]" for name in document if name not in tables]
+    for name, keys in tables.items():
         table = document.get(name, {})
         problems += [f"[{name}]: {key} is missing" for key in sorted(keys.keys() - table.keys())]
         problems += [f"[{name}]: unknown key {key}" for key in sorted(table.keys() - keys.keys())]

@@ -110,6 +110,11 @@ class Layout:
         return self.build / "signed"
 
     @property
+    def rpm_keys(self) -> Path:
+        """Public keys of other people's RPMs, ``<major version>/<repository>.asc``."""
+        return self.build / "repositories" / "redhat" / "keys"
+
+    @property
     def deb_repository(self) -> Path:
         return self.build / "repositories" / "debian" / "metalk8s"
 

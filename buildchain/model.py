@@ -166,7 +166,8 @@ class DebianFile:
 class RedhatRepository:
     """A repository of RPMs.
 
-    :param url: folder that has ``repodata`` (``https:``, ``http:`` or ``file:``).
+    :param url: folder that has ``repodata`` (``https:``, ``http:`` or ``file:``), in which
+        ``$releasever`` stands for the major version of EL.
     :param key: public key, ASCII armour, that signs its packages.
     :param is_signed: that key signs its metadata too (``repomd.xml.asc``).
     """

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from buildchain import process
+from buildchain import process, receipt
 from buildchain.errors import CommandError, ContentError
 from buildchain.layout import Layout
+from buildchain.model import RedhatFile
 from buildchain.receipt import Made, write_whole
 from buildchain.tools import apt, repository, rpm
 
@@ -85,6 +86,35 @@ def check_redhat(folder: Path, minimal: Iterable[str], sets: Mapping[str, Sequen
     return Made()
 
 
+def check_redhat_closure(
+    folder: Path, files: Iterable[RedhatFile], sets: Mapping[str, Sequence[str]]
+) -> Made:
+    """Check that a repository has every package that the solver found, and those of every role.
+
+    That nothing else is needed is what the solver proved when it found them, for the same packages
+    of ours: the lock holds both.
+
+    :param files: other people's packages.
+    :raises ContentError: naming everything that is missing or not what was locked.
+    """
+    problems: dict[str, list[str]] = {}
+    for file in files:
+        place = folder / file.file
+        if not place.is_file():
+            problems[f"no package {file.name} ({file.file})"] = ["every set"]
+        elif receipt.sha256(place) != file.sha256:
+            problems[f"{file.file} is not the package that was locked"] = ["every set"]
+    packages = sorted(folder.glob("*.rpm"))
+    provides = rpm.parse_query(process.run(rpm.argv_for_query("PROVIDE", packages)))
+    known = {what for _, what in provides}
+    for purpose, names in sets.items():
+        for name in names:
+            if name not in known:
+                problems.setdefault(f"no package {name}", []).append(purpose)
+    _raise(folder, problems)
+    return Made()
+
+
 def _raise(folder: Path, problems: Mapping[str, Sequence[str]]) -> None:
     if problems:
         listed = "; ".join(
@@ -94,5 +124,5 @@ def _raise(folder: Path, problems: Mapping[str, Sequence[str]]) -> None:
         raise ContentError(
             f"the packages in {folder} are not complete: {listed}",
             solution="Add what is missing to the roles (or to the minimal OS, if every machine has "
-            "it) in the profile's profile.toml.",
+            "it) in the profile's profile.toml (Debian) or redhat.toml (EL).",
         )

@@ -69,9 +69,9 @@ def read(path: Path, kind: type[File]) -> dict[str, Entry[File]]:
 
 
 def write(path: Path, entries: Mapping[str, Entry[File]]) -> None:
-    """Write a lock, sorted."""
+    """Write a lock, sorted; a profile may share the one of another."""
     document = {name: dataclasses.asdict(entry) for name, entry in sorted(entries.items())}
-    write_whole(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
+    write_whole(path.resolve(), json.dumps(document, indent=1, sort_keys=True) + "\n")
 
 
 def foundation(layout: Layout, status: Path | None, base_image: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -215,8 +216,11 @@ def read_closure(path: Path) -> tuple[RedhatFile, ...]:
 
 
 def link_closure(layout: Layout, name: str, folder: Path) -> tuple[Path, ...]:
-    """Hard-link the packages of a closure into ``folder``."""
+    """Hard-link the packages of a closure into ``folder``, dated 1970: metadata tell the date."""
     store = Store(layout.store)
-    return tuple(
+    links = tuple(
         store.link(file.sha256, folder / file.file) for file in read_closure(layout.closure(name))
     )
+    for link in links:
+        os.utime(link, (0, 0))
+    return links

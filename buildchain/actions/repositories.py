@@ -75,12 +75,17 @@ def make_rpm_repositories(
         first, *others = [stack.enter_context(replaced(folder)) for folder in folders]
         for package in signed:
             os.link(package, first / package.name)
-        process.run(repository.argv_for_createrepo(first, epoch=epoch))
-        metadata = first / "repodata" / "repomd.xml"
-        signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
+        index_rpms(first, signer, epoch=epoch)
         for other in others:
             shutil.copytree(first, other, copy_function=os.link, dirs_exist_ok=True)
     return tuple(folders)
+
+
+def index_rpms(folder: Path, signer: Signer, *, epoch: int) -> None:
+    """Make a folder of packages a repository."""
+    process.run(repository.argv_for_createrepo(folder, epoch=epoch))
+    metadata = folder / "repodata" / "repomd.xml"
+    signer.sign(metadata, metadata.with_name("repomd.xml.asc"), epoch=epoch, kind="armored")
 
 
 def sign_copies(folder: Path, packages: Iterable[Path], signer: Signer, *, epoch: int) -> Path:

@@ -51,6 +51,15 @@ def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:
         "metalk8s": {"version": catalog.version.full},
         **{package.name: {"version": package.version} for package in catalog.packages},
         "packages": {"debian": {**downloaded, **ours_deb}, "redhat": ours_rpm},
+        "signing_keys": {
+            "redhat": {
+                release: [
+                    f"keys/redhat/{release}/{repository.name}.asc"
+                    for repository in catalog.redhat_repositories
+                ]
+                for release in catalog.redhat_releases
+            }
+        },
         "images": {
             **{image.name: {"version": image.version} for image in catalog.images},
             **{image.name: {"version": image.tag} for image in catalog.pulled_images},

@@ -33,9 +33,14 @@ def tools_for(context: Context, *purposes: str) -> tuple[Tool, ...]:
     return tuple(tool for tool in context.tools if set(tool.purposes) & set(purposes))
 
 
+def build_purposes(context: Context) -> tuple[str, ...]:
+    """Return what a build of the profile needs the machine for."""
+    return ("build", *(["redhat"] if context.catalog.redhat_repositories else []))
+
+
 def purposes(context: Context) -> tuple[str, ...]:
     """Return what this command line needs the machine for."""
-    found = ["build"]
+    found = [*build_purposes(context)]
     if context.is_asked_for(*TEST_TASKS):
         found.append("test")
     if context.is_asked_for(*VAGRANT_TASKS):

@@ -53,6 +53,7 @@ def parts(context: Context) -> tuple[Part, ...]:
             )
             for family, folder in repositories
         ),
+        Part(layout.receipt(packaging.repository_step("redhat")), layout.rpm_keys, "keys/redhat"),
         *(
             Part(layout.receipt(step), layout.images, "images")
             for step in images.image_steps(context)
@@ -220,7 +221,7 @@ def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> 
 
 def _build_tools(context: Context) -> tuple[str, ...]:
     # All of them first: a missing mkisofs should not show after an hour of compiling.
-    return checks(*(tool.name for tool in host.tools_for(context, "build")))
+    return checks(*(tool.name for tool in host.tools_for(context, *host.build_purposes(context))))
 
 
 def _steps(context: Context, *names: str) -> list[Step]:

@@ -2,11 +2,11 @@
 
 ::
 
-    lock:debian, lock:python          refresh the locks of the checkout, show what changed
-    _debian_closure:* ──> _lock_record    on the ISO: debian.lock, what this build is made of
+    lock:debian, lock:python, lock:redhat    refresh the locks of the checkout, show what changed
+    _debian_closure:*, _redhat_closure:* ──> _lock_record    on the ISO: what this build is made of
 
-Leaves ``_build/lock/debian.lock``; the locks themselves are in ``buildchain/pins/<profile>`` and
-``requirements*.txt``.
+Leaves ``_build/lock/{debian,redhat}.lock``; the locks themselves are in
+``buildchain/pins/<profile>`` and ``requirements*.txt``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain import receipt
-from buildchain.actions import base, debian, lock, quality, signing
+from buildchain.actions import base, debian, lock, quality, redhat_lock, signing
+from buildchain.actions import redhat as rpms
 from buildchain.actions.lock import Entry
 from buildchain.layout import Layout
-from buildchain.model import DebianFile
+from buildchain.model import DebianFile, RedhatFile
 from buildchain.receipt import Made, write_whole
 from buildchain.targets.step import Step, Task, guarded, title
-from buildchain.tasks import foundations
+from buildchain.tasks import foundations, redhat
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 
@@ -41,13 +42,17 @@ def task__lock_record() -> Iterator[Task]:
     names = [n for n in ("base", *foundations.closures(context)) if n != "testbed"]
     if context.config.base_image:
         names.remove("base")
+    releases = redhat.releases(context)
     yield Step(
         context.layout,
         RECORD,
-        title("RECORD", "Debian packages of this build"),
+        title("RECORD", "packages of other people in this build"),
         functools.partial(_record, context, tuple(names)),
-        needs=tuple(foundations.closure_step(name) for name in names),
-        config={"names": names},
+        needs=(
+            *(foundations.closure_step(name) for name in names),
+            *map(redhat.closure_step, releases),
+        ),
+        config={"names": names, "releases": releases},
         code=(lock,),
     ).task()
 
@@ -61,9 +66,29 @@ def _record(context: Context, names: tuple[str, ...]) -> Made:
         for name in names
         for line in _replaced(layout.receipt(foundations.closure_step(name)))
     ]
+    outputs = [output]
+    if redhat.releases(context):
+        outputs.append(output.with_name("redhat.lock"))
+        lock.write(outputs[-1], _redhat_entries(context, layout))
+        replaced += [
+            f"{redhat.closure_name(release)}: {line}\n"
+            for release in redhat.releases(context)
+            for line in _replaced(layout.receipt(redhat.closure_step(release)))
+        ]
     list_file = output.with_name("replaced.txt")
     write_whole(list_file, "".join(replaced))
-    return Made((output, list_file))
+    return Made((*outputs, list_file))
+
+
+def _redhat_entries(context: Context, layout: Layout) -> dict[str, Entry[RedhatFile]]:
+    return {
+        redhat.closure_name(release): Entry(
+            context.catalog.redhat_packages,
+            redhat_lock.foundation(redhat.system(context, release)),
+            rpms.read_closure(layout.closure(redhat.closure_name(release))),
+        )
+        for release in redhat.releases(context)
+    }
 
 
 def _replaced(path: Path) -> list[str]:
@@ -84,10 +109,15 @@ def task_lock() -> Iterator[Task]:
     """Refresh what is locked, show what changed."""
     context = current()
     yield {"basename": "lock", "name": None, "doc": task_lock.__doc__}
-    for name, what, action, after in (
+    locks = [
         ("debian", "Debian packages", _lock_debian, checks("mmdebstrap", "apt-ftparchive", "gpg")),
         ("python", "Python packages", _lock_python, ("_dev_environment",)),
-    ):
+    ]
+    if redhat.releases(context):
+        # Which RPMs of others are needed depends on what ours require.
+        after = ("_iso_key", redhat.SIGN, *checks("dnf", "rpm"))
+        locks.append(("redhat", "RPMs", _lock_redhat, after))
+    for name, what, action, after in locks:
         yield {
             "basename": "lock",
             "name": name,
@@ -106,6 +136,16 @@ def _lock_title(what: str, _task: object) -> str:
 def _lock_python(context: Context) -> None:
     for source in ("requirements", "requirements-dev"):
         quality.lock(context.config.root, source)
+
+
+def _lock_redhat(context: Context) -> None:
+    """Resolve the set of every major version anew, beside the build."""
+    layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock-redhat")
+    for release in redhat.releases(context):
+        name, system = redhat.closure_name(release), redhat.system(context, release)
+        files = rpms.resolve(layout, name, system, context.catalog.redhat_packages)
+        rpms.list_closure(layout, name, files, ())
+    lock.refresh(redhat.locked(context), _redhat_entries(context, layout), RedhatFile)
 
 
 def _lock_debian(context: Context) -> None:

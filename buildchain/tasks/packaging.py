@@ -7,7 +7,8 @@
                                           └> pkg_compile ─┬> pkg_rpm
               _builder_image ─────────────────┘           └> pkg_deb
 
-    pkg_rpm ──> _package_sign ────────────> _package_repository:redhat ──> _package_check:redhat
+    pkg_rpm ──> _package_sign ─┬──────────> _package_repository:redhat ──> _package_check:redhat
+                               └─> _redhat_closure:* ──┘
     pkg_deb, _debian_closure:node ────────> _package_repository:debian ──> _package_check:debian
 
 Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repositories``.
@@ -22,17 +23,17 @@ from types import ModuleType
 
 from buildchain import receipt
 from buildchain.actions import bundles, closures, debian, engine, packages, repositories, signing
+from buildchain.actions import redhat as rpms
 from buildchain.layout import Layout
 from buildchain.model import Package
-from buildchain.receipt import Made
+from buildchain.receipt import Made, write_whole
 from buildchain.targets.step import Step, Task, group, title
-from buildchain.tasks import foundations
+from buildchain.tasks import foundations, redhat
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 from buildchain.tools import repository, rpm
 
 NODE = foundations.closure_step("node")
-SIGN = "_package_sign"
 EVERYTHING = "everything we build"
 SOURCE_STAGES = ("pkg_srpm", "pkg_dsc")
 
@@ -207,7 +208,8 @@ def _repositories(context: Context) -> Iterator[Step]:
         repository_step("redhat"),
         title("REPOSITORY", "RPM, metalk8s"),
         functools.partial(_redhat, context),
-        needs=(SIGN, "_iso_key"),
+        inputs=tuple(key for _, key in redhat.keys(context)),
+        needs=(redhat.SIGN, *map(redhat.closure_step, redhat.releases(context)), "_iso_key"),
         config={**epoch, "releases": context.catalog.redhat_releases},
         code=(repositories, repository),
         after=checks("createrepo_c", "gpg"),
@@ -248,35 +250,50 @@ def task__package_sign() -> Iterator[Task]:
 
 def _sign(context: Context) -> Step:
     layout, epoch = context.layout, context.catalog.content_epoch
+    is_solved_against = bool(redhat.releases(context))
 
     def sign() -> Made:
         with signing.signer(layout, context.config.signing_key) as signer:
-            rpms = built(context, "pkg_rpm", ".rpm")
-            repositories.sign_copies(layout.signed_rpms, rpms, signer, epoch=epoch)
+            ours = built(context, "pkg_rpm", ".rpm")
+            repositories.sign_copies(layout.signed_rpms, ours, signer, epoch=epoch)
+            if is_solved_against:
+                repositories.index_rpms(layout.signed_rpms, signer, epoch=epoch)
         return Made((layout.signed_rpms,))
 
     return Step(
         layout,
-        SIGN,
+        redhat.SIGN,
         title("SIGN", "RPMs"),
         sign,
         needs=(*(stage(p.name, "pkg_rpm") for p in context.catalog.packages), "_iso_key"),
-        config={"epoch": epoch, "key": context.config.signing_key},
+        config={
+            "epoch": epoch,
+            "key": context.config.signing_key,
+            "index": is_solved_against,
+        },
         owns=layout.signed_rpms,
-        after=checks("rpmsign", "gpg"),
+        after=checks("rpmsign", "gpg", *(["createrepo_c"] if is_solved_against else [])),
     )
 
 
 def _redhat(context: Context) -> Made:
-    outputs = receipt.read(context.layout.receipt(SIGN)).outputs
-    with signing.signer(context.layout, context.config.signing_key) as signer:
-        folders = repositories.make_rpm_repositories(
-            rpm_folders(context),
-            [context.layout.build / output.path for output in outputs],
-            signer,
-            epoch=context.catalog.content_epoch,
-        )
-    return Made(folders)
+    layout, epoch = context.layout, context.catalog.content_epoch
+    ours = sorted(layout.signed_rpms.glob("*.rpm"))
+    with signing.signer(layout, context.config.signing_key) as signer:
+        if not redhat.releases(context):
+            folders = rpm_folders(context)
+            return Made(repositories.make_rpm_repositories(folders, ours, signer, epoch=epoch))
+        for release in redhat.releases(context):
+            # Blobs are named by hash; a repository wants the packages' names.
+            with layout.scratch("rpms-") as scratch:
+                theirs = rpms.link_closure(layout, redhat.closure_name(release), Path(scratch))
+                folder = layout.rpm_repository(release)
+                everything = (*ours, *theirs)
+                repositories.make_rpm_repositories([folder], everything, signer, epoch=epoch)
+    with repositories.replaced(layout.rpm_keys) as fresh:
+        for name, key in redhat.keys(context):
+            write_whole(fresh / name, key.read_text(encoding="ascii"))
+    return Made((*rpm_folders(context), layout.rpm_keys))
 
 
 def _debian(context: Context) -> Made:
@@ -330,10 +347,14 @@ def _checks(context: Context) -> Iterator[Step]:
 def _check_redhat(context: Context) -> Made:
     pins = context.catalog
     ours = {name for package in pins.packages for name in package.rpms}
-    for folder in rpm_folders(context):
-        closures.check_redhat(
-            folder, pins.redhat_minimal, {**pins.redhat_roles, EVERYTHING: sorted(ours)}
-        )
+    sets = {**pins.redhat_roles, EVERYTHING: sorted(ours)}
+    for release in pins.redhat_releases:
+        folder = context.layout.rpm_repository(release)
+        if redhat.releases(context):
+            closure = context.layout.closure(redhat.closure_name(release))
+            closures.check_redhat_closure(folder, rpms.read_closure(closure), sets)
+        else:
+            closures.check_redhat(folder, pins.redhat_minimal, sets)
     return Made()
 
 

@@ -33,6 +33,7 @@ def _deploy(context: Context) -> Step:
         config={
             "version": pins.version.full,
             "packages": [[p.name, p.version, p.release, p.rpms, p.debs] for p in pins.packages],
+            "repositories": [repository.name for repository in pins.redhat_repositories],
             "images": [[image.name, image.version] for image in pins.images],
         },
         code=(salt_tree,),

@@ -1,7 +1,10 @@
+import hashlib
+
 import pytest
 
 from buildchain.actions import closures
 from buildchain.errors import CommandError, ContentError
+from buildchain.model import RedhatFile
 
 UNMET = """\
 Some packages could not be installed.
@@ -96,3 +99,29 @@ def test_redhat_roles_name_packages_that_exist(fake_program, tmp_path):
     fake_program("rpm", RPM.format(provides="demo demo\n", requires=""))
     with pytest.raises(ContentError, match=r"no package gone \(for node, infra\)"):
         closures.check_redhat(tmp_path, [], {"node": ["gone"], "infra": ["demo", "gone"]})
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"sos", ""),
+        (None, r"no package sos \(sos-4-1\.noarch\.rpm\) \(for every set\)"),
+        (b"other", r"sos-4-1\.noarch\.rpm is not the package that was locked"),
+    ],
+)
+def test_a_locked_set_of_redhat(fake_program, tmp_path, content, problem):
+    fake_program("rpm", RPM.format(provides="demo demo\nsos sos\n", requires=""))
+    digest = hashlib.sha256(b"sos").hexdigest()
+    file = RedhatFile(
+        "sos", 0, "4", "1", "noarch", "sos-4-1.noarch.rpm", 3, digest, "BaseOS"
+    )  # fmt: skip
+    if content is not None:
+        (tmp_path / file.file).write_bytes(content)
+    sets = {"node": ["demo", "sos"]}
+    if not problem:
+        closures.check_redhat_closure(tmp_path, [file], sets)
+        with pytest.raises(ContentError, match=r"no package gone \(for infra\)"):
+            closures.check_redhat_closure(tmp_path, [file], {"infra": ["gone"]})
+        return
+    with pytest.raises(ContentError, match=problem):
+        closures.check_redhat_closure(tmp_path, [file], sets)

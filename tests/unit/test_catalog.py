@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from buildchain import catalog
 from buildchain.errors import PinError
-from buildchain.model import Image, PulledImage, Tool, Version
+from buildchain.model import Image, PulledImage, RedhatRepository, Tool, Version
 
 PROFILE = """\
 [debian]
@@ -26,9 +26,12 @@ master = []
 etcd = []
 node = ["demo", "c"]
 infra = []
+"""
+REDHAT = """\
 [redhat]
 releases = ["9"]
 minimal = ["glibc"]
+[redhat.repositories]
 [redhat.roles]
 bootstrap = ["demo-client"]
 master = []
@@ -72,6 +75,7 @@ def checkout(tmp_path: Path) -> Path:
     folder.mkdir(parents=True)
     for path, text in {
         folder / "profile.toml": PROFILE + MORE,
+        folder / "redhat.toml": REDHAT,
         folder / "packages.toml": PACKAGES,
         folder / "images.toml": IMAGES,
         tmp_path / "VERSION": VERSION,
@@ -93,6 +97,7 @@ def test_load(checkout):
     assert pins.debian_roles["infra"] == ("c", "demo")
     assert pins.redhat_roles["bootstrap"] == ("demo", "demo-client")
     assert (pins.redhat_releases, pins.redhat_minimal) == (("9",), ("glibc",))
+    assert (pins.redhat_repositories, pins.redhat_packages) == ((), ("demo", "demo-client"))
     assert pins.content_epoch == 1
     assert pins.package("demo").sources[0].sha256 == "00"
     assert pins.images == (Image("pause", "3.2", "Pause", "MIT", from_scratch=True),)
@@ -188,6 +193,64 @@ def test_bad_version_file(checkout, text, problem):
     (checkout / "VERSION").write_text(text, encoding="utf-8")
     with pytest.raises(PinError, match=problem):
         catalog.load(checkout, "tiny")
+
+
+def with_repository(checkout, table):
+    """Add a repository of RPMs to the pins."""
+    folder = checkout / "buildchain/pins/tiny"
+    text = REDHAT.replace("[redhat.repositories]\n", f"{table}\n")
+    (folder / "redhat.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+REPOSITORY = """\
+[redhat.repositories.BaseOS]
+url = "https://mirror.invalid/$releasever/os"
+key = "vendor-$releasever.asc"
+is_signed = false"""
+
+
+def test_repositories_of_rpms(checkout):
+    folder = with_repository(checkout, REPOSITORY)
+    (folder / "vendor-9.asc").touch()
+    assert catalog.load(checkout, "tiny").redhat_repositories_of("9") == (
+        RedhatRepository(
+            "BaseOS", "https://mirror.invalid/9/os", folder / "vendor-9.asc", is_signed=False
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("$releasever.asc", "8.asc", "no key "),
+        ("url =", "ulr =", "[redhat.repositories.BaseOS]: unknown key ulr"),
+        ("key =", "#", "[redhat.repositories.BaseOS]: key is missing"),
+        ("= false", '= "no"', "[redhat.repositories.BaseOS]: is_signed must be a bool"),
+        ("BaseOS]", "metalk8s]", "[redhat.repositories.metalk8s]: expected a name"),
+        ("BaseOS]", '"a b"]', "[redhat.repositories.a b]: expected a name"),
+    ],
+)
+def test_bad_repositories_of_rpms(checkout, old, new, problem):
+    (with_repository(checkout, REPOSITORY.replace(old, new)) / "vendor-9.asc").touch()
+    with pytest.raises(PinError) as caught:
+        catalog.load(checkout, "tiny")
+    assert problem in caught.value.reason
+    assert "redhat.toml" in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("repositories = 1", "[redhat]: repositories must be a table"),
+        ("repositories = {BaseOS = 1}", "[redhat.repositories.BaseOS]: must be a table"),
+    ],
+)
+def test_repositories_of_rpms_that_are_none(checkout, table, problem):
+    with_repository(checkout, table)
+    with pytest.raises(PinError) as caught:
+        catalog.load(checkout, "tiny")
+    assert problem in caught.value.reason
 
 
 def test_tools_of_the_checkout(root):
