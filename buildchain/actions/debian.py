@@ -244,18 +244,22 @@ def _gone(layout: Layout, source: Source, details: str) -> FetchError:
     )
 
 
-def _first_that_works(configuration: Path, wishes: Sequence[str], folder: Path) -> None:
-    """Download a source package by the first wish the archive fulfils.
+def _first_that_works(
+    configuration: Path, wishes: Sequence[str], folder: Path, version: str
+) -> None:
+    """Download a version of a source package by the first wish the archive fulfils.
 
     :raises CommandError: it fulfils none; what it said to the first.
     """
     first: CommandError | None = None
+    # A file's name has no epoch.
+    description = f"*_{version.rpartition(':')[2]}.dsc"
     for wish in wishes:
         try:
             process.run(apt.argv_for_source(configuration, wish), cwd=folder)
         except CommandError as error:
             first = first or error
-        else:
+        if any(folder.glob(description)):
             return
     if first is not None:
         raise first
@@ -279,7 +283,7 @@ def _download_source(
         try:
             # A version that is in two suites may have been dropped from the first.
             wishes = (f"{name}={version}", *(f"{name}/{suite}" for suite in suites))
-            _first_that_works(configuration, wishes, Path(scratch))
+            _first_that_works(configuration, wishes, Path(scratch), version)
         except CommandError as error:
             raise _gone(layout, sources[0], error.details) from error
         for source in sources:

@@ -23,6 +23,9 @@ elif argv[-1] == "update":
     fail("update")
 elif "source" in argv:
     fail("source")
+    name, _, version = argv[-1].partition("=")
+    version = version or versions.get("source", "1.0-1")
+    pathlib.Path(name.partition("/")[0] + f"_{{version}}.dsc").touch()
     for file in state.glob("sources/*"):
         pathlib.Path(file.name).write_bytes(file.read_bytes())
 elif "download" in argv:

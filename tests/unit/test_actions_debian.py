@@ -149,6 +149,14 @@ def test_source_that_one_suite_dropped(archive, layout, tmp_path):
     assert asked == ["demo=1.0-1", "demo/bookworm"]
 
 
+def test_source_that_one_suite_has_in_another_version(archive, layout, tmp_path):
+    archive.set("sources/one.tar", "one")
+    archive.set("source", "1")
+    archive.set("versions", '{"source": "2.0-1"}')
+    with pytest.raises(FetchError, match=r"source package demo 1\.0-1 cannot be had"):
+        debian.get_sources(layout, package("one"), tmp_path / "out")
+
+
 def test_source_that_is_gone(archive, layout, tmp_path):
     archive.set("source", "9")
     with pytest.raises(FetchError, match=r"source package demo 1\.0-1 cannot be had") as caught:
