@@ -8,17 +8,20 @@ no file and starts no process.
 from .audit import check
 from .configuration import Options, Parts, render
 from .errors import OptionError, Problem, RegistryError, ToolError, TreeError
-from .image import Blob, Image
+from .repository import Blob, Document, Referrer, Repository, Tag
 from .tree import read_tree
 
 __all__ = [
     "Blob",
-    "Image",
+    "Document",
     "OptionError",
     "Options",
     "Parts",
     "Problem",
+    "Referrer",
     "RegistryError",
+    "Repository",
+    "Tag",
     "ToolError",
     "TreeError",
     "check",

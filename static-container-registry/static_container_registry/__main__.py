@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="static-container-registry", description="Serve a tree of images with plain nginx."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    tree = "tree of images, ROOT/<name>/<version>/manifest.json"
+    tree = "tree of images: ROOT/<name>/<version>/manifest.json, or OCI layouts"
     generate = commands.add_parser("generate", help="print nginx configuration for a server block")
     generate.add_argument("root", metavar="ROOT", type=Path, nargs="?", help=tree)
     generate.add_argument("--name-prefix", default="", metavar="P", help="put before every name")

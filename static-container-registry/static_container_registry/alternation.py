@@ -6,7 +6,7 @@ name asked for and hardly on how many names there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 
@@ -15,13 +15,13 @@ def alternation(words: Sequence[str]) -> str:
     unique = sorted(set(words))
     if len(unique) == 1:
         return escape(unique[0])
-    head = _common_beginning(unique[0], unique[-1])
+    head = common_beginning(unique[0], unique[-1])
     tails = [word[len(head) :] for word in unique]
     branches = [alternation(list(group)) for _, group in groupby(tails, lambda tail: tail[:1])]
     return f"{escape(head)}(?:{'|'.join(branches)})"
 
 
-def _common_beginning(first: str, last: str) -> str:
+def common_beginning(first: str, last: str) -> str:
     """What the ends of a sorted list share is shared by everything between them."""
     length = next((i for i, pair in enumerate(zip(first, last)) if pair[0] != pair[1]), len(first))
     return first[:length]
@@ -32,15 +32,24 @@ def escape(text: str) -> str:
     return text.replace(".", r"\.")
 
 
-def batches(words: Iterable[str], budget: int, extra: int) -> list[list[str]]:
-    """Cut into runs of at most ``budget`` characters, counting ``extra`` more per word."""
+def cost(before: str, word: str) -> int:
+    """How much longer an alternation gets by a word, at most, if ``before`` sorts before it."""
+    shared = len(common_beginning(before, word))
+    return len(word) - shared + word.count(".", shared) + len("(?:|)")
+
+
+def batches(words: Iterable[str], budget: int, cost: Callable[[str, str], int]) -> list[list[str]]:
+    """Cut into runs that cost at most ``budget``, or have one word.
+
+    :param cost: of a word behind another one; behind ``""`` at the beginning of a run.
+    """
     runs: list[list[str]] = []
     room = 0
     for word in words:
-        cost = len(word) + extra
-        if not runs or cost > room:
+        needed = cost(runs[-1][-1], word) if runs else 0
+        if not runs or needed > room:
             runs.append([])
-            room = budget
+            needed, room = cost("", word), budget
         runs[-1].append(word)
-        room -= cost
+        room -= needed
     return runs

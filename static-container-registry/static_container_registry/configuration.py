@@ -15,7 +15,7 @@ from .grammar import (
     require_name_prefix,
     require_server_root,
 )
-from .image import Image
+from .repository import Repository
 
 _HEADER = "# Made by static-container-registry. Include it in a server block of nginx."
 
@@ -49,17 +49,17 @@ class Options:
             require_server_root(self.server_root)
 
 
-def render(images: Iterable[Image], options: Options) -> str:
+def render(repositories: Iterable[Repository], options: Options) -> str:
     """Return nginx configuration for the inside of a ``server`` block.
 
-    The same images and options give the same text, in whatever order they come.
+    The same repositories and options give the same text, in whatever order they come.
 
     :raises OptionError: a name together with the prefix is longer than clients accept.
     """
     sections = [_HEADER]
     if options.parts is not Parts.CONSTANTS:
         prefix = require_name_prefix(options.name_prefix)
-        ordered = tuple(sorted(images))
+        ordered = tuple(sorted(repositories))
         _require_short_names(ordered, prefix)
         sections.append(render_archive(ordered, prefix, require_server_root(options.server_root)))
     if options.parts is not Parts.ARCHIVE:
@@ -67,13 +67,13 @@ def render(images: Iterable[Image], options: Options) -> str:
     return "\n\n".join(sections) + "\n"
 
 
-def _require_short_names(images: tuple[Image, ...], prefix: str) -> None:
-    if not images:
+def _require_short_names(repositories: tuple[Repository, ...], prefix: str) -> None:
+    if not repositories:
         raise OptionError("there is no image to serve", "pass at least one, or Parts.CONSTANTS")
     long = [
-        image.name
-        for image in images
-        if not has_placeholder(prefix) and len(prefix) + 1 + len(image.name) > NAME_LENGTH
+        repository.name
+        for repository in repositories
+        if not has_placeholder(prefix) and len(prefix) + 1 + len(repository.name) > NAME_LENGTH
     ]
     if long:
         raise OptionError(

@@ -16,6 +16,11 @@ _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _NAME = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*")
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:([a-f0-9]{64})")
+# For nginx. Image specification, "Digests": any algorithm, registered ones with their length.
+DIGEST = (
+    r"^(?:sha256:[a-f0-9]{64}|sha512:[a-f0-9]{128}|(?!sha(?:256|512):)"
+    r"[a-z0-9]+(?:[+._-][a-z0-9]+)*:[a-zA-Z0-9=_-]+)\z"
+)
 _PLACEHOLDER = re.compile(r"\{\{[^{}\x00-\x1f\x7f]+\}\}")
 _VARIABLE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*")
 _UNQUOTABLE = re.compile(r'[\x00-\x1f\x7f"\\${}]')

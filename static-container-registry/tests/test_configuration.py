@@ -5,8 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from static_container_registry import Image, OptionError, Options, Parts, read_tree, render
+from static_container_registry import (
+    Document,
+    OptionError,
+    Options,
+    Parts,
+    Repository,
+    Tag,
+    read_tree,
+    render,
+)
 from static_container_registry.__main__ import main
+from tests.fixture_tree import OCI, sha256
 
 GOLDENS = Path(__file__).parent / "goldens"
 SOLUTION = Options("{{ registry_root }}", "{{ repository }}", Parts.ARCHIVE)
@@ -49,22 +59,25 @@ def test_jinja_finds_only_the_placeholders(tree: Path, parts: Parts) -> None:
     assert not re.search(r"\{[{%#]", rest)
 
 
+def repository(name: str, *tags: str) -> Repository:
+    digits = {tag: sha256(f"{name}:{tag}".encode()) for tag in tags}
+    documents = [Document(digits[tag], OCI, f"{name}/{tag}/manifest.json") for tag in tags]
+    return Repository(name, tuple(Tag(*pair) for pair in digits.items()), tuple(documents))
+
+
 def test_no_word_is_too_long_for_nginx() -> None:
-    images = [
-        Image(f"{'long-name-' * 8}{i:04}", f"{i}-{'t' * 100}", "x/y", f"{i:064}", ())
-        for i in range(200)
-    ]
-    images += [Image("many", f"{i}-{'t' * 100}", "x/y", f"{i:064}", ()) for i in range(200)]
-    text = render(images, SOLUTION).replace("{{ repository }}", "p" * 255)
+    repositories = [repository(f"{'long-name-' * 8}{i:04}", f"{i}-{'t' * 100}") for i in range(200)]
+    repositories.append(repository("many", *(f"{i}-{'t' * 100}" for i in range(200))))
+    text = render(repositories, SOLUTION).replace("{{ repository }}", "p" * 255)
     words = re.findall(r'"[^"\n]*"|\'[^\'\n]*\'', text)
     assert max(map(len, words)) < 4096
 
 
 def test_too_long_names_are_refused() -> None:
-    image = Image("a" * 250, "1", "x/y", "0" * 64, ())
+    long = repository("a" * 250, "1")
     with pytest.raises(OptionError, match="longer than 255"):
-        render([image], Options("/r", "prefix"))
-    assert render([image], SOLUTION)
+        render([long], Options("/r", "prefix"))
+    assert render([long], SOLUTION)
 
 
 def test_no_images_are_refused() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from static_container_registry import OptionError
-from static_container_registry.alternation import alternation, batches
+from static_container_registry.alternation import alternation, batches, cost
 from static_container_registry.grammar import (
     hex_of_digest,
     is_name,
@@ -153,5 +153,12 @@ def test_alternation_takes_dots_literally() -> None:
 
 
 def test_batches_keep_order_and_budget() -> None:
-    assert batches(["aa", "bb", "cc"], 6, 1) == [["aa", "bb"], ["cc"]]
-    assert batches(["longer than all"], 3, 0) == [["longer than all"]]
+    assert batches(["aa", "bb", "cc"], 6, lambda _, word: len(word) + 1) == [["aa", "bb"], ["cc"]]
+    assert batches(["longer than all"], 3, lambda _, word: len(word)) == [["longer than all"]]
+
+
+@given(st.sets(NAMES, min_size=1, max_size=20))
+def test_cost_is_not_too_low(names: set[str]) -> None:
+    ordered = sorted(names)
+    told = sum(cost(before, word) for before, word in zip(["", *ordered], ordered))
+    assert len(alternation(ordered)) <= told

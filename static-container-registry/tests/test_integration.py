@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from static_container_registry import Image, Options, Parts, ToolError, read_tree, render
+from static_container_registry import Options, Parts, ToolError, read_tree, render
 from static_container_registry.server import running
-from tests.fixture_tree import DOCKER, OCI, image, sha256
+from tests.fixture_tree import DOCKER, OCI, OCI_INDEX, image, items, multiple, sha256
+from tests.test_configuration import repository
 
 pytestmark = pytest.mark.integration
 
@@ -41,9 +44,9 @@ class Client:
         connection.close()
         return response.status, fields, body
 
-    def error(self, path: str, method: str = "GET") -> tuple[int, str]:
+    def error(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
         """The status and code of an error, after checking the form of its body."""
-        status, fields, body = self(path, method)
+        status, fields, body = self(path, method, **headers)
         assert fields["content-type"] == "application/json"
         assert fields["docker-distribution-api-version"] == "registry/2.0"
         (only,) = json.loads(body)["errors"]
@@ -75,6 +78,115 @@ def rendered(text: str, repository: str, root: Path) -> str:
     return text.replace("{{ repository }}", repository).replace("{{ registry_root }}", str(root))
 
 
+@dataclass(frozen=True)
+class Multiple:
+    """A layout with an index, and what refers to its parts."""
+
+    client: Client
+    folder: Path
+    parts: dict[str, dict[str, object]]
+
+    def content(self, part: str) -> bytes:
+        digest = str(self.parts[part]["digest"]).removeprefix("sha256:")
+        return (self.folder / "blobs" / "sha256" / digest).read_bytes()
+
+    def referrers(self, part: str) -> list[dict[str, object]]:
+        status, fields, body = self.client(f"/v2/org/multi/referrers/{self.parts[part]['digest']}")
+        assert (status, fields["content-type"]) == (200, OCI_INDEX)
+        assert "oci-filters-applied" not in fields
+        told = json.loads(body)
+        assert {key: told[key] for key in ("schemaVersion", "mediaType")} == {
+            "schemaVersion": 2,
+            "mediaType": OCI_INDEX,
+        }
+        found: list[dict[str, object]] = told["manifests"]
+        return found
+
+
+@pytest.fixture
+def several(tmp_path: Path, nginx: str) -> Iterator[Multiple]:
+    root = tmp_path / "images"
+    parts = multiple(root / "org" / "multi" / "1.0")
+    image(root / "pause" / "3.2", "beside it")
+    with serving(nginx, render(read_tree(root), Options(str(root)))) as client:
+        yield Multiple(client, root / "org" / "multi" / "1.0", parts)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("part", ["index", "amd64", "arm64", "signature", "sbom"])
+def test_index_and_what_is_below(several: Multiple, part: str, method: str) -> None:
+    digest, content = str(several.parts[part]["digest"]), several.content(part)
+    references = {"index": ("1.0", "latest"), "sbom": (f"sha256-{'0' * 64}.sbom",)}.get(part, ())
+    for reference in (digest, *references):
+        status, fields, body = several.client(f"/v2/org/multi/manifests/{reference}", method)
+        assert (status, fields["docker-content-digest"]) == (200, digest)
+        assert fields["content-type"] == (OCI_INDEX if part == "index" else OCI)
+        assert body == (content if method == "GET" else b"")
+
+
+def test_referrers(several: Multiple) -> None:
+    (signature,) = several.referrers("index")
+    assert signature == {
+        **several.parts["signature"],
+        "artifactType": "application/vnd.example.signature",
+    }
+    (sbom,) = several.referrers("amd64")
+    content = json.loads(several.content("sbom"))
+    assert sbom == {
+        **several.parts["sbom"],
+        "artifactType": content["config"]["mediaType"],
+        "annotations": content["annotations"],
+    }
+    assert several.referrers("arm64") == []
+    status, fields, body = several.client(f"/v2/org/multi/referrers/{ZEROS}", "HEAD")
+    assert (status, fields["content-type"], body) == (200, OCI_INDEX, b"")
+    for wrong in ("sha256:0", "tag", f"sha256:{'A' * 64}", "%20", f"{ZEROS}0"):
+        for name in ("org/multi", "other"):
+            path = f"/v2/{name}/referrers/{wrong}"
+            assert several.client.error(path) == (400, "DIGEST_INVALID")
+    assert several.client(f"/v2/org/multi/referrers/sha512:{'0' * 128}")[0] == 200
+
+
+def test_pages(client: Client) -> None:
+    everything = ["1.0", "2.0-rc.1", "latest"]
+    for number in (1, 2, 3, 4, 999, 12345, "007"):
+        found, _ = follow(client, f"/v2/a.b/tags/list?n={number}", "tags")
+        assert found == everything
+    for query, tags, more in (
+        ("n=0", [], None),
+        ("n=0&last=1.0", [], None),
+        ("last=1.0", everything[1:], None),
+        ("last=latest", [], None),
+        ("n=1&last=1.0", everything[1:2], "n=1&last=2.0-rc.1"),
+        ("n=2", everything[:2], "n=2&last=2.0-rc.1"),
+        ("n=3", everything, None),
+    ):
+        status, fields, body = client(f"/v2/a.b/tags/list?{query}")
+        assert (status, json.loads(body)) == (200, {"name": "a.b", "tags": tags}), query
+        link = f'</v2/a.b/tags/list?{more}>; rel="next"' if more else None
+        assert fields.get("link") == link, query
+    for query in ("n=x", "n=-1", "last=1", "last=1X0", "last=%22", 'last=1.0",'):
+        assert client.error(f"/v2/a.b/tags/list?{query}") == (400, "UNSUPPORTED"), query
+    assert follow(client, "/v2/_catalog?n=1", "repositories")[0] == [
+        "a.b",
+        "org",
+        "org/team/my-app",
+        "pause",
+    ]
+
+
+def test_damage_on_the_disk(client: Client, tree: Path) -> None:
+    *_, pause = items(tree, read_tree(tree))
+    pause.path.unlink()
+    pause.blobs[0].unlink()
+    pause.blobs[1].chmod(0)
+    assert client.error("/v2/pause/manifests/3.2") == (404, "MANIFEST_UNKNOWN")
+    path = "/v2/pause/blobs/sha256:"
+    assert client.error(path + pause.blobs[0].name) == (404, "BLOB_UNKNOWN")
+    if os.geteuid() != 0:
+        assert client.error(path + pause.blobs[1].name) == (403, "DENIED")
+
+
 @pytest.mark.parametrize("path", ["/v2", "/v2/"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_base(client: Client, path: str, method: str) -> None:
@@ -95,27 +207,25 @@ def test_manifests_and_blobs(client: Client, tree: Path, method: str) -> None:
         assert fields["content-length"] == str(len(content))
         assert body == (content if method == "GET" else b"")
 
-    for item in read_tree(tree):
-        content = (tree / item.directory / "manifest.json").read_bytes()
-        for reference in (item.tag, f"sha256:{item.manifest_hex}"):
+    for item in items(tree, read_tree(tree)):
+        for reference in (item.tag, f"sha256:{item.hex}"):
             path = f"/v2/{item.name}/manifests/{reference}"
-            expect(path, content, item.media_type, item.manifest_hex)
+            expect(path, item.path.read_bytes(), item.media_type, item.hex)
         for blob in item.blobs:
-            path = f"/v2/{item.name}/blobs/sha256:{blob.hex}"
-            content = (tree / item.directory / blob.hex).read_bytes()
-            expect(path, content, "application/octet-stream", blob.hex)
+            path = f"/v2/{item.name}/blobs/sha256:{blob.name}"
+            expect(path, blob.read_bytes(), "application/octet-stream", blob.name)
 
 
 def test_range(client: Client, tree: Path) -> None:
-    item = read_tree(tree)[0]
+    item = next(items(tree, read_tree(tree)))
     blob = item.blobs[1]
-    content = (tree / item.directory / blob.hex).read_bytes()
-    path = f"/v2/{item.name}/blobs/sha256:{blob.hex}"
+    content = blob.read_bytes()
+    path = f"/v2/{item.name}/blobs/sha256:{blob.name}"
     status, fields, body = client(path, Range="bytes=3-9")
     assert (status, body) == (206, content[3:10])
     assert fields["content-range"] == f"bytes 3-9/{len(content)}"
     assert client(path, Range="bytes=-4")[2] == content[-4:]
-    assert client(path, Range=f"bytes={len(content)}-")[0] == 416
+    assert client.error(path, Range=f"bytes={len(content)}-") == (416, "SIZE_INVALID")
 
 
 def test_tags_and_catalog(client: Client) -> None:
@@ -153,7 +263,9 @@ ZEROS = f"sha256:{'0' * 64}"
         ("/v2/other/tags/list", "NAME_UNKNOWN"),
         ("/v2/org/team/tags/list", "NAME_UNKNOWN"),
         ("/v2/pause/tags/list2", "NAME_UNKNOWN"),
-        (f"/v2/pause/referrers/{ZEROS}", "UNSUPPORTED"),
+        (f"/v2/other/referrers/{ZEROS}", "NAME_UNKNOWN"),
+        ("/v2/pause/manifests/3.2;x", "MANIFEST_UNKNOWN"),
+        ("/v2/pause/manifests/3.2%20x", "MANIFEST_UNKNOWN"),
         ("/v2/%0a", "UNSUPPORTED"),
     ],
 )
@@ -165,15 +277,15 @@ def test_unknown(client: Client, path: str, code: str) -> None:
 
 
 def test_digests_are_anchored_and_blobs_stay_with_their_name(client: Client, tree: Path) -> None:
-    dotted, *_, pause = read_tree(tree)
-    blob = dotted.blobs[0].hex
+    dotted, *_, pause = items(tree, read_tree(tree))
+    blob = dotted.blobs[0].name
     for path in (
         f"/v2/a.b/blobs/sha256:{blob}zzz",
         f"/v2/a.b/blobs/sha256:{blob.upper()}",
         f"/v2/a.b/blobs/sha256:{blob[:-1]}",
         f"/v2/a.b/blobs/{blob}",
         f"/v2/aXb/blobs/sha256:{blob}",
-        f"/v2/a.b/blobs/sha256:{pause.blobs[1].hex}",
+        f"/v2/a.b/blobs/sha256:{pause.blobs[1].name}",
     ):
         assert client.error(path) == (404, "BLOB_UNKNOWN"), path
     path = f"/x/v2/a.b/blobs/sha256:{blob}"
@@ -303,43 +415,58 @@ def test_constants_alone(nginx: str) -> None:
 
 
 def test_two_thousand_images(tmp_path: Path, nginx: str) -> None:
-    images = [
-        Image(f"team{i % 7}/app-{i}.x", f"{i}.0", DOCKER, sha256(b"%d" % i), ())
-        for i in range(2000)
-    ]
-    images += [Image("many", f"v{i}", DOCKER, sha256(b"many"), ()) for i in range(2000)]
-    for item in images:
-        (tmp_path / item.directory).mkdir(parents=True)
-        (tmp_path / item.directory / "manifest.json").write_text(item.directory)
-    with serving(nginx, render(images, Options(str(tmp_path), "prefix"))) as client:
-        for item in images[::97]:
-            path = f"/v2/prefix/{item.name}/manifests/{item.tag}"
-            assert client(path)[2].decode() == item.directory
+    many = [f"v{i}" for i in range(2000)]
+    repositories = [repository(f"team{i % 7}/app-{i}.x", f"{i}.0") for i in range(2000)]
+    repositories.append(repository("many", *many))
+    for document in (one for item in repositories for one in item.documents):
+        file = tmp_path / document.path
+        file.parent.mkdir(parents=True)
+        file.write_text(document.path)
+    with serving(nginx, render(repositories, Options(str(tmp_path), "prefix"))) as client:
+        for item in [*repositories[::97], repositories[-1]]:
+            for tag, document in list(zip(item.tags, item.documents))[::97]:
+                for reference in (tag.name, f"sha256:{tag.hex}"):
+                    path = f"/v2/prefix/{item.name}/manifests/{reference}"
+                    assert client(path)[2].decode() == document.path
         catalog = json.loads(client("/v2/_catalog")[2])["repositories"]
-        assert catalog == sorted({f"prefix/{item.name}" for item in images})
-        tags = json.loads(client("/v2/prefix/many/tags/list")[2])["tags"]
-        assert tags == sorted(f"v{i}" for i in range(2000))
+        assert catalog == sorted(f"prefix/{item.name}" for item in repositories)
+        assert follow(client, "/v2/_catalog?n=600", "repositories") == (catalog, 4)
+        assert follow(client, "/v2/prefix/many/tags/list?n=5000", "tags") == (sorted(many), 3)
+
+
+def follow(client: Client, path: str, key: str) -> tuple[list[str], int]:
+    """All of a list, page by page, and how many pages there were."""
+    found: list[str] = []
+    for pages in range(1, 10_000):
+        status, fields, body = client(path)
+        assert status == 200
+        found += json.loads(body)[key]
+        link = re.fullmatch('<([^>]*)>; rel="next"', fields.get("link", ""))
+        if link is None:
+            return found, pages
+        path = link.group(1)
+    raise AssertionError("no end")
 
 
 @pytest.mark.parametrize("by", ["tag", "digest"])
 def test_skopeo_pulls(client: Client, tree: Path, tmp_path: Path, skopeo: str, by: str) -> None:
-    for index, item in enumerate(read_tree(tree)):
-        reference = f":{item.tag}" if by == "tag" else f"@sha256:{item.manifest_hex}"
+    for index, item in enumerate(items(tree, read_tree(tree))):
+        reference = f":{item.tag}" if by == "tag" else f"@sha256:{item.hex}"
         source = f"docker://127.0.0.1:{client.port}/{item.name}{reference}"
         target = tmp_path / f"pulled{index}"
         _skopeo(
             skopeo, "copy", "--preserve-digests", "--src-tls-verify=false", source, f"dir:{target}"
         )
         pulled = (target / "manifest.json").read_bytes()
-        assert sha256(pulled) == item.manifest_hex
-        assert all(sha256((target / blob.hex).read_bytes()) == blob.hex for blob in item.blobs)
+        assert sha256(pulled) == item.hex
+        assert all((target / blob.name).read_bytes() == blob.read_bytes() for blob in item.blobs)
 
 
 def test_skopeo_inspects(client: Client, tree: Path, skopeo: str) -> None:
-    for item in read_tree(tree):
+    for item in items(tree, read_tree(tree)):
         source = f"docker://127.0.0.1:{client.port}/{item.name}:{item.tag}"
         found = json.loads(_skopeo(skopeo, "inspect", "--tls-verify=false", source))
-        assert found["Digest"] == f"sha256:{item.manifest_hex}"
+        assert found["Digest"] == f"sha256:{item.hex}"
         assert item.tag in found["RepoTags"]
 
 
