@@ -7,13 +7,14 @@ fails.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -114,35 +115,58 @@ def salt_venv() -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
+def nginx_image(iso_tree: pathlib.Path) -> Iterator[str]:
+    """Return the ISO's own nginx in the engine."""
+    require("docker", "skopeo")
+    image = f"{ENGINE_TESTS}/nginx:iso"
+    [tree] = (iso_tree / "images" / "nginx").iterdir()
+    run("skopeo", "--insecure-policy", "copy", "-q", f"dir:{tree}", f"docker-daemon:{image}")
+    try:
+        yield image
+    finally:
+        run("docker", "image", "rm", "--force", image)
+
+
+@pytest.fixture(scope="session")
 def registry(
-    iso_tree: pathlib.Path, version: str, tmp_path_factory: pytest.TempPathFactory
+    iso_tree: pathlib.Path,
+    version: str,
+    nginx_image: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Registry]:
     """Serve the ISO's images with the ISO's own nginx, where there is no network at all."""
+    prefix = f"metalk8s-{version}"
+    scratch = tmp_path_factory.mktemp("registry")
+    with serving(nginx_image, scratch, prefix, {"": iso_tree}) as served:
+        served.wait("pause", "3.4")
+        yield served
+
+
+@contextlib.contextmanager
+def serving(
+    image: str, scratch: pathlib.Path, prefix: str, parts: Mapping[str, pathlib.Path]
+) -> Iterator[Registry]:
+    """Serve an archive that is put together from ``parts`` (place in it to path)."""
     require("docker", "skopeo", "nsenter")
-    image = f"{ENGINE_TESTS}/nginx"
-    [tree] = (iso_tree / "images" / "nginx").iterdir()
-    run("skopeo", "--insecure-policy", "copy", "-q", f"dir:{tree}", f"docker-daemon:{image}:iso")
-    place = f"/srv/scality/metalk8s-{version}"
-    configuration = tmp_path_factory.mktemp("registry") / "registry.conf"
+    place = f"/srv/scality/{prefix}"
+    configuration = scratch / "registry.conf"
     configuration.write_text(
         f"server {{ listen 127.0.0.1:8080; include {place}/registry-config.inc; }}\n",
         encoding="utf-8",
     )
-    name = f"metalk8s-test-registry-{os.getpid()}"
+    name = f"metalk8s-test-registry-{os.getpid()}-{prefix}"
     run(
         *("docker", "run", "--detach", "--rm", "--name", name, "--network", "none"),
         *("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"),
         *("--volume", f"{configuration}:/etc/nginx/conf.d/registry.conf:ro"),
-        *("--volume", f"{iso_tree}:{place}:ro", f"{image}:iso"),
+        *(f"--volume={path}:{f'{place}/{part}'.rstrip('/')}:ro" for part, path in parts.items()),
+        image,
     )
     try:
         pid = run("docker", "inspect", "--format", "{{.State.Pid}}", name).strip()
-        served = Registry(pid, name, f"metalk8s-{version}")
-        served.wait()
-        yield served
+        yield Registry(pid, name, prefix)
     finally:
         run("docker", "rm", "--force", name)
-        run("docker", "image", "rm", "--force", f"{image}:iso")
 
 
 @pytest.fixture
@@ -179,11 +203,11 @@ class Registry:
         """Run a program of this machine in the registry's network, which has loopback only."""
         return run("nsenter", f"--net=/proc/{self.pid}/ns/net", *argv)
 
-    def wait(self) -> None:
-        """Wait until it answers."""
+    def wait(self, image: str, tag: str) -> None:
+        """Wait until it knows an image."""
         for _ in range(100):
             probe = ["nsenter", f"--net=/proc/{self.pid}/ns/net", "skopeo", "inspect",
-                     "--tls-verify=false", "--raw", self.reference("pause", "3.4")]  # fmt: skip
+                     "--tls-verify=false", "--raw", self.reference(image, tag)]  # fmt: skip
             if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
                 return
             time.sleep(0.1)
