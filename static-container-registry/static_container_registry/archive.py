@@ -21,7 +21,7 @@ from itertools import groupby
 
 from .alternation import alternation, batches, cost
 from .grammar import DIGEST, has_placeholder, split_placeholders
-from .manifest import DOCKER, DOCKER_LIST, OCI, OCI_INDEX
+from .manifest import DOCKER, DOCKER_LIST, OCI, OCI_INDEX, index
 from .paging import LIST, paged
 from .repository import Repository
 from .syntax import (
@@ -136,7 +136,6 @@ def _services(space: str, lead: str, root: str) -> list[str]:
     """Look entries up in the table, and serve what it says."""
     digest = f'add_header Docker-Content-Digest "sha256:{_HEX}";'
     name = f"{lead}{_NAME}"
-    index = f'{{"schemaVersion":2,"mediaType":"{OCI_INDEX}","manifests":['
     hexdigits = f"(?<{_HEX[1:]}>[0-9a-f]{{64}})"
     return [
         block(
@@ -184,7 +183,7 @@ def _services(space: str, lead: str, root: str) -> list[str]:
             f"set {LIST} '';",
             block(f'if ({_REFERENCE} !~ "{DIGEST}")', f'rewrite ^ "{space}/=digest" last;'),
             block(f'if ({TABLE} ~ "{FIND}(?<{LIST[1:]}>[^;]*);")', "# sets the list"),
-            f"return 200 '{index}{LIST}]}}';",
+            f"return 200 '{index(LIST)}';",
         ),
     ]
 

@@ -95,6 +95,11 @@ def parse_layout(content: bytes) -> tuple[Descriptor, ...]:
     return tuple(dict.fromkeys(entries))
 
 
+def index(manifests: str = "") -> str:
+    """Return an OCI index around descriptors in JSON, as referrers are listed."""
+    return f'{{"schemaVersion":2,"mediaType":"{OCI_INDEX}","manifests":[{manifests}]}}'
+
+
 def read(content: bytes) -> dict[str, object]:
     """Return the fields of a JSON object.
 
@@ -127,7 +132,7 @@ def _list(fields: dict[str, object], key: str, what: str) -> list[Descriptor]:
     found = fields.get(key)
     if not isinstance(found, list):
         raise ManifestError(f"manifest has no list of {key}")
-    return [_descriptor(one, f"{what} {index}") for index, one in enumerate(found)]
+    return [_descriptor(one, f"{what} {number}") for number, one in enumerate(found)]
 
 
 def _descriptor(descriptor: object, what: str) -> Descriptor:

@@ -47,9 +47,10 @@ def quoted(text: str) -> str:
     return "'{}'".format(text.replace("\\", "\\\\"))
 
 
-def answer(head: str, status: int, body: str) -> str:
+def answer(head: str, status: int, body: str, media_type: str = "application/json") -> str:
     """A location with a fixed JSON body."""
-    return block(head, *JSON, f"return {status} '{body}';")
+    kind = f"default_type {media_type};"
+    return block(head, *VERBATIM, kind, API_VERSION, f"return {status} '{body}';")
 
 
 def refuse_writes() -> str:

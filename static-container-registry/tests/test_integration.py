@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -21,43 +20,11 @@ import pytest
 
 from static_container_registry import Options, Parts, ToolError, read_tree, render
 from static_container_registry.server import running
+from tests.client import Client, free_port
 from tests.fixture_tree import DOCKER, OCI, OCI_INDEX, image, items, multiple, sha256
 from tests.test_configuration import repository
 
 pytestmark = pytest.mark.integration
-
-Answer = tuple[int, dict[str, str], bytes]
-
-
-class Client:
-    """One request per connection, to one port."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-
-    def __call__(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request(method, path, headers=headers)
-        response = connection.getresponse()
-        fields = {key.lower(): value for key, value in response.getheaders()}
-        body = response.read()
-        connection.close()
-        return response.status, fields, body
-
-    def error(self, path: str, method: str = "GET", **headers: str) -> tuple[int, str]:
-        """The status and code of an error, after checking the form of its body."""
-        status, fields, body = self(path, method, **headers)
-        assert fields["content-type"] == "application/json"
-        assert fields["docker-distribution-api-version"] == "registry/2.0"
-        (only,) = json.loads(body)["errors"]
-        return status, only["code"]
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -263,7 +230,6 @@ ZEROS = f"sha256:{'0' * 64}"
         ("/v2/other/tags/list", "NAME_UNKNOWN"),
         ("/v2/org/team/tags/list", "NAME_UNKNOWN"),
         ("/v2/pause/tags/list2", "NAME_UNKNOWN"),
-        (f"/v2/other/referrers/{ZEROS}", "NAME_UNKNOWN"),
         ("/v2/pause/manifests/3.2;x", "MANIFEST_UNKNOWN"),
         ("/v2/pause/manifests/3.2%20x", "MANIFEST_UNKNOWN"),
         ("/v2/%0a", "UNSUPPORTED"),
