@@ -27,6 +27,8 @@ BENCHES = {
     "createrepo": "our RPM repositories beside createrepo_c alone",
     "pull": "our pulls beside skopeo and curl, as root",
 }
+# What serves, and what pulls from it.
+CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker")
 COVERAGE = ("--cov=buildchain", "--cov-report=term:skip-covered", "--cov-fail-under=85")
 
 
@@ -207,7 +209,7 @@ def task_test() -> Iterator[Task]:
     salt = (SALT_ENVIRONMENT,)
     for name, folder, path, options, after in (
         ("unit", root, "tests/unit", COVERAGE, checks("git", "gpg", "gpgv")),
-        ("registry", registry, "tests", (), checks("nginx", "skopeo")),
+        ("registry", registry, "tests", (), checks(*CLIENTS)),
         ("render", root, "tests/render", (), salt),
         ("integration", root, "tests/integration", (), (*tools, *salt, "_testbed_image", "iso")),
     ):

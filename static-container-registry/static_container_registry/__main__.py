@@ -96,7 +96,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     text = render(read_tree(options.root), Options(str(options.root.resolve())))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     try:
         with running(text, options.port, options.nginx) as process:
             print(f"http://127.0.0.1:{options.port}/v2/ serves {options.root}; stop with Ctrl-C")

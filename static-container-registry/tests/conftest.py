@@ -30,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
     return fixture_tree.standard(tmp_path / "images")
 
 
-def _require(tool: str) -> str:
+def require(tool: str) -> str:
     program = shutil.which(tool, path=_PATH)
     if program is None and os.environ.get("CI"):
         pytest.fail(f"{tool} is not installed, and CI skips nothing")
@@ -41,9 +41,9 @@ def _require(tool: str) -> str:
 
 @pytest.fixture(scope="session")
 def nginx() -> str:
-    return _require("nginx")
+    return require("nginx")
 
 
 @pytest.fixture(scope="session")
 def skopeo() -> str:
-    return _require("skopeo")
+    return require("skopeo")

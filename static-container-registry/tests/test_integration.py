@@ -444,7 +444,7 @@ def _skopeo(skopeo: str, *arguments: str) -> bytes:
     return done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_serve(tree: Path, tmp_path: Path, nginx: str, number: signal.Signals) -> None:
     port = free_port()
     argv = [sys.executable, "-m", "static_container_registry", "serve", str(tree)]
