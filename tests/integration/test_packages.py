@@ -117,3 +117,47 @@ def test_every_package_is_needed_and_its_absence_is_named(
         with pytest.raises(ContentError) as caught:
             closures.check_debian(layout, repo, keyring, PINS.suite, sets)
         assert name in caught.value.reason, name
+
+
+# Ours are installed on top of what they need, upgraded to a next version, and purged.
+COME_AND_GO = r"""
+snapshot() {
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /srv \
+        -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \) -prune \
+        -o -path /opt -o -printf '%M %U %G %p %l\n' | sort
+    [ ! -d /opt ] || find /opt -mindepth 1 # dpkg takes the empty folder along
+    getent passwd
+    getent group
+}
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q -y --no-install-recommends install $OTHERS
+snapshot >/tmp/before
+apt-get -q -y --no-install-recommends install $OURS
+mkdir /tmp/next
+cd /tmp/next
+apt-get -q download $OURS
+for deb in *.deb; do
+    dpkg-deb -R "$deb" tree
+    sed -i 's/^Version: .*/&+next/; s/\(metalk8s-salt\|kube[a-z]*\) (= \([^)]*\))/\1 (= \2+next)/g' tree/DEBIAN/control
+    dpkg-deb --root-owner-group -Znone -b tree next.deb >/dev/null
+    rm -r tree
+    mv next.deb "$deb"
+done
+dpkg -i *.deb
+dpkg --audit
+apt-get check
+for package in $OURS; do
+    dpkg-query -W -f '${Package} ${Version} ${Status}\n' $package
+done | grep -v '+next install ok installed' && exit 1
+apt-get -q -y purge $OURS
+snapshot >/tmp/after
+diff /tmp/before /tmp/after
+echo gone without a trace
+"""
+
+
+def test_packages_upgrade_and_leave_nothing(base_image: str, iso_tree: pathlib.Path) -> None:
+    others = sorted({name for names in PINS.debian_roles.values() for name in names} - OURS)
+    names = f"OTHERS='{' '.join(others)}'\nOURS='{' '.join(sorted(OURS))}'\n"
+    said = in_clean_root(base_image, iso_tree, f"{APT_SOURCE}{names}{COME_AND_GO}")
+    assert said.endswith("gone without a trace\n")
