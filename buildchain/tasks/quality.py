@@ -26,6 +26,7 @@ SALT_ENVIRONMENT = "_salt_environment"
 BENCHES = {
     "createrepo": "our RPM repositories beside createrepo_c alone",
     "pull": "our pulls beside skopeo and curl, as root",
+    "serve": "the static registry beside docker-registry",
 }
 # What serves, and what pulls from it.
 CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker")

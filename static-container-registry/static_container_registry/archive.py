@@ -53,8 +53,12 @@ _FAILURES = (
     ("416", 416, json_error("SIZE_INVALID", "the range is not within the blob")),
     ("500 502 503 504", 500, json_error("UNKNOWN", "the server cannot read this file")),
 )
-# Small files: one read and one write each, of files that stay open for a moment.
-_SMALL = ("sendfile off;", "open_file_cache max=1000 inactive=20s;", "open_file_cache_valid 5s;")
+# Small files: one read and one write each, of files that stay open for a moment. Each open one
+# takes a descriptor of a worker's, which may have 1024 for everything.
+_SMALL = ("sendfile off;", "open_file_cache max=100 inactive=20s;", "open_file_cache_valid 5s;")
+# Large ones: read into a buffer that stays in the processor's cache, so that the client's copy out
+# of it is quick. sendfile saves the server a copy and makes the client wait for cold memory.
+_LARGE = ("sendfile off;", "output_buffers 1 128k;")
 
 
 def render_archive(repositories: tuple[Repository, ...], prefix: str, root: str) -> str:
@@ -166,6 +170,7 @@ def _services(space: str, lead: str, root: str) -> list[str]:
         block(
             r'location ~ "/=blob\z"',
             "default_type application/octet-stream;",
+            *_LARGE,
             *_failures(space, "blobs"),
             API_VERSION,
             digest,

@@ -18,7 +18,7 @@ log: {{level: error, accesslog: {{disabled: true}}}}
 storage:
   filesystem: {{rootdirectory: {root}, maxthreads: 100}}
   delete: {{enabled: true}}
-http: {{addr: "{address}"}}
+http: {{addr: "{address}"{tls}}}
 """
 
 
@@ -28,16 +28,21 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *, more: str = "", port: int = 0) -> Iterator[str]:
+def serving(
+    folder: Path, *, more: str = "", port: int = 0, tls: tuple[Path, Path] | None = None
+) -> Iterator[str]:
     """Run a registry over ``folder`` and give its address.
 
     :param more: lines added to its configuration.
+    :param tls: certificate and key, for TLS only.
     """
     address = f"127.0.0.1:{port or free_port()}"
     folder.mkdir(parents=True, exist_ok=True)
-    config = folder / "config.yml"
-    config.write_text(CONFIG.format(root=folder / "data", address=address) + more)
-    log = folder / "log"
+    kind = "tls" if tls else "plain"
+    config = folder / f"{kind}.yml"
+    keys = f', tls: {{certificate: "{tls[0]}", key: "{tls[1]}"}}' if tls else ""
+    config.write_text(CONFIG.format(root=folder / "data", address=address, tls=keys) + more)
+    log = folder / f"{kind}.log"
     with log.open("wb") as stream:
         child = subprocess.Popen(["docker-registry", "serve", config], stdout=stream, stderr=stream)
     try:
