@@ -36,7 +36,7 @@ GOALS = (
     ("blob of 100 MB, bytes/s", "blob", "rate", 1.0),
     ("blob of 100 MB, bytes per server CPU second", "blob", "efficiency", 1.8),
 )
-LOOKUP = 1.2  # times the lookup with few images, at most
+LOOKUP = 1.2  # times the server's CPU time for a lookup with few images, at most
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def nginx(folder: Path, text: str, keys: tuple[Path, Path]) -> Iterator[Server]:
         main = f"user root;\n{main}"
     (folder / "nginx").write_text(main)
     (folder / "site.conf").write_text(
-        f"server {{ listen {plain}; listen {secure} ssl; ssl_certificate {keys[0]}; "
+        f"server {{ listen {plain} reuseport; listen {secure} ssl reuseport; ssl_certificate {keys[0]}; "
         f"ssl_certificate_key {keys[1]}; keepalive_requests 1000000;\n{text} }}\n"
     )
     child = subprocess.Popen(
@@ -272,7 +272,7 @@ def lookups(scratch: Path, keys: tuple[Path, Path], count: int) -> bool:
             server = stack.enter_context(nginx(scratch / f"nginx-{number}", text, keys))
             servers[number] = server
             runs["lookup", str(number)] = lambda s=server, f=script: load(
-                s, f"http://{s.plain}", "-c8", "-d1s", "-s", str(f)
+                s, f"http://{s.plain}", "-c8", "-d2s", "-s", str(f)
             )
         found = rounds(count, runs)
         for number, server in servers.items():
@@ -282,7 +282,10 @@ def lookups(scratch: Path, keys: tuple[Path, Path], count: int) -> bool:
                 f"{number:5} images {statistics.median(one.rate for one in samples):9.0f} req/s "
                 f"{micro:6.1f} us CPU a request, {server.memory():.1f} MiB a process"
             )
-    value = ratio(found["lookup", str(FEW)], found["lookup", str(MANY)], "rate")
+    # The clock on the wall tells of whoever else uses the machine, more than the difference.
+    few, many = (found["lookup", str(number)] for number in (FEW, MANY))
+    print(f"on the wall x {ratio(few, many, 'rate'):.2f}")
+    value = ratio(few, many, "efficiency")
     is_met = value <= LOOKUP
     print(f"{'met   ' if is_met else 'MISSED'} lookup, {MANY} by {FEW} images: x {value:.2f} "
           f"(at most {LOOKUP:g})")  # fmt: skip
