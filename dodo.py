@@ -3,6 +3,7 @@
 from buildchain import report
 from buildchain.errors import BuildError
 from buildchain.tasks import context
+from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.foundations import (
     task__apt_update,
     task__base_image,
@@ -74,6 +75,7 @@ __all__ = [
     "task__image_pull",
     "task__images_fetch",
     "task__iso_build",
+    "task__iso_check",
     "task__iso_digest",
     "task__iso_key",
     "task__iso_populate",
@@ -93,6 +95,7 @@ __all__ = [
     "task__testbed_image",
     "task__vagrant_key",
     "task_bench",
+    "task_check",
     "task_check_for",
     "task_codegen",
     "task_doctor",

@@ -105,6 +105,14 @@ class Catalog:
         wanted = {name for names in self.debian_roles.values() for name in names}
         return tuple(sorted(wanted - ours))
 
+    @property
+    def unused_images(self) -> dict[str, str]:
+        """Images that nothing on the ISO has to refer to: ``name:version`` to the reason."""
+        built = {f"{image.name}:{image.version}": image.unused for image in self.images}
+        pulled = {f"{image.name}:{image.tag}": image.unused for image in self.pulled_images}
+        aliases = {alias: "alias" for image in self.pulled_images for alias in image.aliases}
+        return {image: why for image, why in {**built, **pulled, **aliases}.items() if why}
+
 
 def load(root: Path, profile: str) -> Catalog:
     """Read the pins of a profile.

@@ -81,6 +81,7 @@ class Image:
     :param version_of: the one of ``debs`` whose upstream version is the tag, or empty.
     :param binaries: ``<package>/<file>`` of what we compile.
     :param from_scratch: no base below it.
+    :param unused: why it is on the ISO though nothing there refers to it; empty: something does.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Image:
     version_of: str = ""
     binaries: tuple[str, ...] = ()
     from_scratch: bool = False
+    unused: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class PulledImage:
         the index is kept with these only; with ``["all"]`` as it is.
     :param referrers: bring along what refers to it: signatures, SBOMs.
     :param aliases: further ``name:version`` on the ISO.
+    :param unused: why it is on the ISO though nothing there refers to it; empty: something does.
     """
 
     name: str
@@ -113,6 +116,7 @@ class PulledImage:
     platforms: tuple[str, ...] = ("linux/amd64",)
     referrers: bool = False
     aliases: tuple[str, ...] = ()
+    unused: str = ""
 
     @property
     def tag(self) -> str:

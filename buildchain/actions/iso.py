@@ -6,24 +6,22 @@ declared), ``_build/<project>.iso``, and beside it ``SHA256SUM`` with ``SHA256SU
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import events, process, receipt
+from buildchain import events, listing, process, receipt
 from buildchain.actions.repositories import replaced
 from buildchain.actions.signing import Signer
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
+from buildchain.listing import Entry
 from buildchain.model import Version
 from buildchain.receipt import Made, Output, write_whole
 from buildchain.store.blobs import link
 from buildchain.tools import gpg, iso
 
 CHECKSUMS = "SHA256SUM"
-MANIFEST = "MANIFEST"
-UNLISTABLE = re.compile(r"[\\\x00-\x1f\x7f]")
 VOLUME_ID_LENGTH = 32  # ISO 9660, bytes
 
 
@@ -105,9 +103,9 @@ def populate(
         for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
             # Modes are part of the medium, the caller's umask is not.
             folder.chmod(0o755)
-        manifest = fresh / MANIFEST
+        manifest = fresh / listing.NAME
         write_whole(manifest, manifest_text(medium, fresh, placed))
-        signer.sign(manifest, manifest.with_name(f"{MANIFEST}.sig"), epoch=epoch)
+        signer.sign(manifest, manifest.with_name(f"{listing.NAME}.sig"), epoch=epoch)
     root = medium.root
     return Made((root,), digests={root / name: digest for name, digest in placed.items()})
 
@@ -132,25 +130,24 @@ def checksum_lines(digests: Mapping[str, str]) -> str:
 
 
 def manifest_text(medium: Medium, root: Path, digests: Mapping[str, str]) -> str:
-    """Return the list of everything on a medium, sorted by path.
-
-    Lines are ``<SHA-256 or -> <f or d> <mode> <size in bytes> <path>``, after some ``#name=value``;
-    ``salt/scripts/verify.sh`` reads them.
+    """Return the list of everything on a medium, see :mod:`buildchain.listing`.
 
     :raises ContentError: a path cannot be listed on a line.
     """
-    lines = [f"#name={medium.name}\n", f"#version={medium.version.full}\n"]
-    for path in sorted(root.rglob("*"), key=lambda path: path.relative_to(root).as_posix()):
-        name = path.relative_to(root).as_posix()
-        if UNLISTABLE.search(name):
-            raise ContentError(f"{name!r} on the ISO: a backslash or control character in a name")
-        status = path.stat()
-        mode = f"{status.st_mode & 0o7777:04o}"
-        kind, digest, size = (
-            ("d", "-", 0) if path.is_dir() else ("f", digests[name], status.st_size)
+    entries = []
+    for path in root.rglob("*"):
+        name, status = path.relative_to(root).as_posix(), path.stat()
+        is_folder = path.is_dir()
+        entries.append(
+            Entry(
+                name,
+                listing.NO_DIGEST if is_folder else digests[name],
+                listing.FOLDER if is_folder else listing.FILE,
+                status.st_mode & 0o7777,
+                0 if is_folder else status.st_size,
+            )
         )
-        lines.append(f"{digest} {kind} {mode} {size} {name}\n")
-    return "".join(lines)
+    return listing.text({"name": medium.name, "version": medium.version.full}, entries)
 
 
 def verify(medium: Medium, key: Path) -> None:

@@ -1,7 +1,7 @@
 """The static registry: nginx configuration that serves the ISO's images.
 
 On disk: ``registry-config.inc``, included by the server block of whoever mounts the ISO at
-``/srv/scality/<project>-<version>``.
+``/srv/scality/metalk8s-<version>``, which is its place whatever the product is called.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ def generator_files() -> tuple[Path, ...]:
     return tuple(path for path in files([Path(spec.origin).parent]) if path.suffix == ".py")
 
 
-def generate(layout: Layout, project: str, version: str) -> Made:
+def place(version: str) -> str:
+    """Return the name that a medium is mounted by, and its images are served below."""
+    return f"metalk8s-{version}"
+
+
+def generate(layout: Layout, version: str) -> Made:
     """Write the configuration of all images.
 
     :raises ContentError: an image cannot be served; every reason is named.
     """
     import static_container_registry as registry
 
-    place = f"{project}-{version}"
     options = registry.Options(
-        name_prefix=place,
-        server_root=f"{MOUNTS}/{place}/images",
+        name_prefix=place(version),
+        server_root=f"{MOUNTS}/{place(version)}/images",
     )
     try:
         text = registry.render(registry.read_tree(layout.images), options)

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from buildchain import events, process
+from buildchain import events, listing, process
 from buildchain.actions import iso, source
 from buildchain.errors import CommandError, ConfigError, ContentError
 from buildchain.layout import Layout
@@ -77,7 +77,7 @@ def compare(first: Layout, second: Layout) -> None:
 
 def differing(first: Path, second: Path) -> list[str]:
     """Return the paths that two trees do not have in common, as their MANIFESTs tell."""
-    rows = [set(_lines(tree / iso.MANIFEST)) for tree in (first, second)]
+    rows = [set(_lines(tree / listing.NAME)) for tree in (first, second)]
     names = {line.split(" ", 4)[-1] for line in rows[0] ^ rows[1]}
     # What only lists the others says nothing itself.
     lists = {iso.CHECKSUMS, f"{iso.CHECKSUMS}.sig"}

@@ -140,10 +140,10 @@ def task__registry_config() -> Iterator[Task]:
         context.layout,
         REGISTRY,
         title("GENERATE", "configuration of the registry"),
-        functools.partial(registry.generate, context.layout, context.layout.project, version),
+        functools.partial(registry.generate, context.layout, version),
         inputs=registry.generator_files(),
         needs=(SHARE, *image_steps(context)),
-        config={"project": context.layout.project, "version": version},
+        config={"place": registry.place(version)},
     ).task()
 
 

@@ -4,8 +4,8 @@
 
     _iso_key ─────────┐
     _iso_product ─────┤
-    packaging ────────┼──> _iso_populate ──> _iso_build ──> _iso_digest
-    images, registry ─┤      _build/root     <project>.iso    SHA256SUM, SHA256SUM.sig
+    packaging ────────┼──> _iso_populate ─┬────────────> _iso_build ──> _iso_digest
+    images, registry ─┤      _build/root  └> _iso_check ─┘ <project>.iso   SHA256SUM, SHA256SUM.sig
     salt_tree ────────┘
 
 ``populate_iso`` stops at the tree, ``iso`` goes to the end.
@@ -31,6 +31,7 @@ from buildchain.tools import iso as iso_tool
 KEY = "_iso_key"
 PRODUCT = "_iso_product"
 POPULATE = "_iso_populate"
+CHECK = "_iso_check"
 BUILD = "_iso_build"
 DIGEST = "_iso_digest"
 
@@ -128,7 +129,7 @@ def task__iso_build() -> Iterator[Task]:
     """Write the ISO image."""
     context = current()
     volume = iso.volume_id(context.config.project_name, context.catalog.version)
-    yield build_step(context, BUILD, medium_of(context), volume, POPULATE).task()
+    yield build_step(context, BUILD, medium_of(context), volume, POPULATE, after=(CHECK,)).task()
 
 
 def task__iso_digest() -> Iterator[Task]:
@@ -178,7 +179,12 @@ def populate_step(
 
 
 def build_step(
-    context: Context, name: str, medium: iso.Medium, volume: str, populated: str
+    context: Context,
+    name: str,
+    medium: iso.Medium,
+    volume: str,
+    populated: str,
+    after: tuple[str, ...] = (),
 ) -> Step:
     """Return the step that writes a medium's image."""
 
@@ -195,7 +201,7 @@ def build_step(
         config={"volume": volume, "name": medium.image.name},
         code=(iso, iso_tool),
         fingerprint=functools.partial(_epoch, context),
-        after=checks("xorrisofs"),
+        after=(*checks("xorrisofs"), *after),
     )
 
 

@@ -41,26 +41,52 @@ source = argv[-2].removeprefix("docker-daemon:").replace("/", "_")
 shutil.copytree(pathlib.Path({folder!r}) / source, argv[-1].removeprefix("dir:"))
 """
 
+# The metadata of packages that are called after what they are.
 CREATEREPO = """
-import pathlib
+import gzip, hashlib, pathlib
 if "--version" in argv:
     print("Version: 9.9.9")
     sys.exit(0)
 folder = pathlib.Path(argv[-1])
 (folder / "repodata").mkdir()
-names = sorted(path.name for path in folder.glob("*.rpm"))
-(folder / "repodata" / "repomd.xml").write_text(" ".join(names))
+def rpm(path):
+    name, version, release = ("-".join([path.stem, "1", "1"])).rsplit("-", 4)[:3]
+    if path.stem.count("-") > 1:
+        name, version, release = path.stem.rsplit("-", 2)
+    release, _, arch = release.rpartition(".") if "." in release else (release, "", "noarch")
+    return (f"<package type='rpm'><name>{name}</name><arch>{arch}</arch>"
+            f"<version epoch='0' ver='{version}' rel='{release}'/>"
+            f"<checksum>{hashlib.sha256(path.read_bytes()).hexdigest()}</checksum>"
+            f"<size package='{path.stat().st_size}'/><location href='{path.name}'/>"
+            "<format><rpm:license>MIT</rpm:license></format></package>")
+space = "xmlns='http://linux.duke.edu/metadata/common' xmlns:rpm='http://linux.duke.edu/metadata/rpm'"
+text = f"<metadata {space}>{''.join(map(rpm, sorted(folder.glob('*.rpm'))))}</metadata>"
+primary = folder / "repodata" / "primary.xml.gz"
+primary.write_bytes(gzip.compress(text.encode(), mtime=0))
+digest = hashlib.sha256(primary.read_bytes()).hexdigest()
+(folder / "repodata" / "repomd.xml").write_text(
+    "<repomd xmlns='http://linux.duke.edu/metadata/repo'><data type='primary'>"
+    f"<checksum>{digest}</checksum><location href='repodata/{primary.name}'/></data></repomd>")
 """
 
-# Prints the names of what is in the folder: enough to see that the right files were there.
+# Indexes of packages whose content is the name they have in the archive.
 FTPARCHIVE = """
-import pathlib
+import hashlib, pathlib
 if "--version" in argv:
     print("apt 9.9.9")
     sys.exit(0)
-for path in sorted(pathlib.Path(argv[-1]).rglob("*")):
-    if path.is_file():
-        print(path.as_posix())
+folder = pathlib.Path(argv[-1])
+files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+sha = lambda path: hashlib.sha256(path.read_bytes()).hexdigest()
+if "release" in argv:
+    print("Suite: bookworm\\nSHA256:")
+    for path in files:
+        print("", sha(path), path.stat().st_size, path.relative_to(folder).as_posix())
+for path in files if "packages" in argv else ():
+    name, version, arch = (path.read_text().removesuffix(".deb").split("_") + ["1", "all"])[:3]
+    fields = {"Package": name, "Version": version.replace("%3a", ":"), "Architecture": arch,
+              "Filename": path.as_posix(), "Size": path.stat().st_size, "SHA256": sha(path)}
+    print("\\n".join(f"{key}: {value}" for key, value in fields.items()) + "\\n")
 """
 
 # A package provides its name and needs nothing.

@@ -30,18 +30,18 @@ def image(layout, name, version):
 
 def test_generate(layout):
     image(layout, "pause", "3.4")
-    made = registry.generate(layout, "demo", "2.8.0")
+    made = registry.generate(layout, "2.8.0")
     assert made.paths == (layout.registry_config / "registry-config.inc",)
     text = made.paths[0].read_text()
-    assert "/srv/scality/demo-2.8.0/images" in text
-    assert "demo-2.8.0" in text
+    assert "/srv/scality/metalk8s-2.8.0/images" in text
+    assert "metalk8s-2.8.0" in text
     assert "pause" in text
 
 
 def test_an_image_that_cannot_be_served(layout):
     (image(layout, "pause", "3.4") / "manifest.json").write_text("{")
     with pytest.raises(ContentError) as caught:
-        registry.generate(layout, "demo", "2.8.0")
+        registry.generate(layout, "2.8.0")
     assert "manifest.json" in caught.value.reason
     assert not (layout.registry_config / "registry-config.inc").exists()
 

@@ -4,6 +4,7 @@ import pytest
 
 from buildchain.actions import repositories, signing
 from buildchain.actions.repositories import replaced
+from buildchain.tools import package_index
 from tests.unit import fakes
 
 EPOCH = 1700000000
@@ -49,11 +50,12 @@ def test_deb_repository(keyed, fake_program, tmp_path):
     assert result == folder
     suite = folder / "dists" / "bookworm"
     index = (suite / "main" / "binary-amd64" / "Packages").read_text()
-    assert index == "pool/main/a_1.deb\npool/main/b_1.deb\n"
+    files = [package.file for package in package_index.parse_packages(index)]
+    assert files == ["pool/main/a_1.deb", "pool/main/b_1.deb"]
     packed = (suite / "main" / "binary-amd64" / "Packages.gz").read_bytes()
     assert gzip.decompress(packed).decode() == index
     assert packed[4:8] == b"\0\0\0\0"
-    assert "dists/bookworm/main/binary-amd64/Packages.gz" in (suite / "Release").read_text()
+    assert "main/binary-amd64/Packages.gz" in (suite / "Release").read_text()
     assert "BEGIN PGP SIGNED MESSAGE" in (suite / "InRelease").read_text()
     assert "BEGIN PGP SIGNATURE" in (suite / "Release.gpg").read_text()
     assert (folder / "pool" / "main" / "a_1.deb").samefile(tmp_path / "a_1.deb")
@@ -74,6 +76,10 @@ def test_signed_rpms_and_their_repositories_leave_the_originals_alone(
     assert (tmp_path / "a.rpm").read_text() == "a"
     for folder in folders:
         assert (folder / "a.rpm").read_text() == "a+"
-        assert (folder / "repodata" / "repomd.xml").read_text() == "a.rpm"
+        [packages] = [
+            package_index.parse_primary(path.read_bytes())
+            for path in folder.glob("repodata/*primary.xml.gz")
+        ]
+        assert [package.file for package in packages] == ["a.rpm"]
         assert "SIGNATURE" in (folder / "repodata" / "repomd.xml.asc").read_text()
     assert (folders[0] / "a.rpm").samefile(folders[1] / "a.rpm")

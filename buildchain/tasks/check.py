@@ -1,0 +1,64 @@
+"""The proof that the medium is complete.
+
+::
+
+    _iso_populate ──> _iso_check ──> _iso_build
+
+Leaves nothing: what is wrong stops the build before there is an ISO.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from buildchain.actions import (
+    completeness,
+    contents,
+    image_check,
+    medium_check,
+    package_check,
+    script_check,
+    states,
+)
+from buildchain.receipt import Made
+from buildchain.targets.step import Step, Task, group, title
+from buildchain.tasks import iso
+from buildchain.tasks.context import Context, current
+from buildchain.tools import package_index
+
+
+def _check(context: Context) -> Step:
+    pins = context.catalog
+    given = {"debian": pins.base_packages, "redhat": pins.redhat_minimal}
+    return Step(
+        context.layout,
+        iso.CHECK,
+        title("CHECK", "nothing is missing on the ISO"),
+        functools.partial(_prove, context, given),
+        # By its file, not as a module: it stands on a library that only a check needs.
+        inputs=(context.layout.root / "buildchain" / "tools" / "salt_jinja.py",),
+        needs=(iso.POPULATE,),
+        config={"declared": pins.unused_images, "given": given},
+        code=(
+            *(completeness, contents, image_check, medium_check, package_check, script_check),
+            *(states, package_index),
+        ),
+    )
+
+
+def _prove(context: Context, given: dict[str, tuple[str, ...]]) -> Made:
+    with contents.opened(context.layout.iso_root) as there:
+        completeness.prove(there, context.catalog.unused_images, given)
+    return Made()
+
+
+def task__iso_check() -> Iterator[Task]:
+    """Check that everything the ISO refers to is on it, and nothing else."""
+    yield _check(current()).task()
+
+
+def task_check() -> Task:
+    """Check that nothing is missing on the ISO."""
+    doc = "Check that everything the ISO refers to is on it, and nothing else (part of iso)."
+    return group("check", doc, [_check(current())], after=("populate_iso",))

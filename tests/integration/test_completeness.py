@@ -1,0 +1,70 @@
+"""The proof of completeness, on the ISO that was built."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import itertools
+import pathlib
+
+import pytest
+
+from buildchain import catalog, listing
+from buildchain.actions import completeness, contents
+from tests.integration.conftest import ROOT
+
+pytestmark = pytest.mark.integration
+
+PINS = catalog.load(ROOT, "default")
+GIVEN = {"debian": PINS.base_packages, "redhat": PINS.redhat_minimal}
+
+
+class Without:
+    """A medium with one file less, which ``MANIFEST`` does not list either."""
+
+    def __init__(self, files: dict[str, bytes], paths: frozenset[str], gone: str) -> None:
+        self.name, self._files, self._paths, self._gone = "the ISO", files, paths, gone
+
+    def paths(self) -> frozenset[str]:
+        return self._paths - {self._gone}
+
+    def read(self, path: str) -> bytes:
+        content = self._files[path]
+        if path == listing.NAME:
+            lines = content.decode().splitlines(keepends=True)
+            return "".join(x for x in lines if x.split(" ", 4)[-1] != f"{self._gone}\n").encode()
+        return content
+
+
+def missed(files: dict[str, bytes], paths: frozenset[str], path: str) -> str:
+    """Return the path of a file whose loss nobody sees, or nothing."""
+    found = completeness.find(Without(files, paths, path), PINS.unused_images, GIVEN)
+    return "" if any(path in problem for problem in found) else path
+
+
+def test_the_iso_is_complete(iso: pathlib.Path) -> None:
+    """Out of the image itself: what is read is what a machine will read."""
+    with contents.opened(iso) as medium:
+        assert completeness.find(medium, PINS.unused_images, GIVEN) == []
+
+
+def test_every_object_is_missed(build_root: pathlib.Path) -> None:
+    """All that states and scripts consist of, and one of each other kind of thing, in turn."""
+    tree = build_root / "root"
+    with contents.opened(tree) as medium:
+        paths = medium.paths()
+        small = {path for path in paths if (tree / path).stat().st_size < 1 << 20}
+        files = {path: medium.read(path) for path in small}
+    followed = [p for p in paths if not p.startswith(("images/", "packages/"))]
+    others = sorted(paths - set(followed), key=kind)
+    chosen = [next(group) for _, group in itertools.groupby(others, key=kind)]
+    tried = sorted({*followed, *chosen} - {listing.NAME})
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        count = len(tried)
+        lost = pool.map(missed, [files] * count, [paths] * count, tried, chunksize=16)
+        assert [path for path in lost if path] == []
+
+
+def kind(path: str) -> tuple[str, str]:
+    """Return what of things a file is: its place, without versions and digests, and its suffix."""
+    folder, _, name = path.rpartition("/")
+    return "/".join(folder.split("/")[:2]), name if "." not in name else pathlib.Path(name).suffix
