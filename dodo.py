@@ -4,6 +4,7 @@ from buildchain import report
 from buildchain.errors import BuildError
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
+from buildchain.tasks.diff import task_diff
 from buildchain.tasks.foundations import (
     task__apt_update,
     task__base_image,
@@ -98,6 +99,7 @@ __all__ = [
     "task_check",
     "task_check_for",
     "task_codegen",
+    "task_diff",
     "task_doctor",
     "task_format",
     "task_images",

@@ -89,5 +89,7 @@ if [ -f "$root/.env" ]; then
     set +a
 fi
 
+# What is named on the command line is named from where this was called.
+export CALLED_FROM="$PWD"
 cd "$root"
 exec "$venv/bin/python" -m buildchain "$@"

@@ -110,7 +110,7 @@ def sha(content: str | bytes) -> str:
 
 def image(name: str, tag: str) -> dict[str, str]:
     """Return the files of an image of one layer."""
-    config, layer = f"config of {name}", f"layer of {name}"
+    config, layer = json.dumps({"of": name}), f"layer of {name}"
     manifest = {
         "schemaVersion": 2,
         "config": {"digest": f"sha256:{sha(config)}", "size": len(config)},
