@@ -198,8 +198,13 @@ def list_closure(
 
 
 def _write_list(path: Path, files: Sequence[DebianFile]) -> None:
+    write_whole(path, list_text(files))
+
+
+def list_text(files: Sequence[DebianFile]) -> str:
+    """Return the text of a list, whose SHA-256 stands for the set."""
     document = [dataclasses.asdict(file) for file in files]
-    write_whole(path, json.dumps(document, indent=1) + "\n")
+    return json.dumps(document, indent=1) + "\n"
 
 
 def read_closure(path: Path) -> tuple[DebianFile, ...]:

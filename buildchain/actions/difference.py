@@ -1,7 +1,7 @@
 """What is different between two media, as text, JSON or a page.
 
-JSON: ``old`` and ``new`` tell of the media; ``packages``, ``images`` and ``files`` list changes, each
-with ``name``, ``old`` and ``new`` (``null`` where there is none) and, but for files, ``places``.
+JSON: ``old`` and ``new`` tell of the media; ``packages``, ``images`` and ``files`` list changes,
+each with ``name``, ``old`` and ``new`` (``null`` where there is none) and, files aside, ``places``.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 ::
 
     lock:debian, lock:python, lock:redhat    refresh the locks of the checkout, show what changed
+    lock:check                               compare them with the pins
     _debian_closure:*, _redhat_closure:* ──> _lock_record    on the ISO: what this build is made of
 
 Leaves ``_build/lock/{debian,redhat}.lock``; the locks themselves are in
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain import receipt
-from buildchain.actions import base, debian, lock, quality, redhat_lock, signing
+from buildchain.actions import base, debian, lock, lock_check, quality, redhat_lock, signing
 from buildchain.actions import redhat as rpms
 from buildchain.actions.lock import Entry
 from buildchain.layout import Layout
@@ -117,6 +118,16 @@ def task_lock() -> Iterator[Task]:
         # Which RPMs of others are needed depends on what ours require.
         after = ("_iso_key", redhat.SIGN, *checks("dnf", "rpm"))
         locks.append(("redhat", "RPMs", _lock_redhat, after))
+    refreshed = [f"lock:{name}" for name, *_ in locks] if "lock" in context.arguments else []
+    yield {
+        "basename": "lock",
+        "name": "check",
+        "doc": "Compare the locks with the pins; needs no network.",
+        "title": lambda _task: title("CHECK", "locks"),
+        "actions": [(guarded(functools.partial(_check, context)), [])],
+        "task_dep": refreshed,
+        "io": {"capture": False},
+    }
     for name, what, action, after in locks:
         yield {
             "basename": "lock",
@@ -127,6 +138,24 @@ def task_lock() -> Iterator[Task]:
             "task_dep": list(after),
             "io": {"capture": False},
         }
+
+
+def _check(context: Context) -> None:
+    """Compare every lock with what it is made for."""
+    root, pins = context.config.root, context.catalog
+    sets = {**foundations.closures(context), "base": foundations.minimal_packages(context)}
+    problems = lock_check.debian_problems(foundations.locked(context).path, sets)
+    rpm_sets = {
+        redhat.closure_name(release): pins.redhat_packages for release in redhat.releases(context)
+    }
+    problems += lock_check.redhat_problems(redhat.locked(context).path, rpm_sets)
+    for name in ("requirements", "requirements-dev", "salt/requirements"):
+        problems += lock_check.python_problems(root / f"{name}.in", root / f"{name}.txt")
+    for package in pins.packages:
+        if package.wheels:
+            path = context.layout.package_sources(package.name) / package.wheels
+            problems += lock_check.wheel_problems(path)
+    lock_check.prove(problems)
 
 
 def _lock_title(what: str, _task: object) -> str:
