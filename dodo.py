@@ -18,6 +18,7 @@ from buildchain.tasks.images import (
     task__registry_config,
     task_images,
 )
+from buildchain.tasks.inputs import task_inputs, task_inputs_unpack
 from buildchain.tasks.iso import (
     task__iso_build,
     task__iso_digest,
@@ -103,6 +104,8 @@ __all__ = [
     "task_doctor",
     "task_format",
     "task_images",
+    "task_inputs",
+    "task_inputs_unpack",
     "task_iso",
     "task_lint",
     "task_lock",

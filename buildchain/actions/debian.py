@@ -84,7 +84,7 @@ def resolve(
     :raises FetchError: a package does not exist, cannot be resolved or cannot be downloaded.
     """
     base = status or layout.apt / EMPTY_STATUS
-    known = layout.resolution(_identity(packages, base))
+    known = resolution(layout, packages, status)
     try:
         files = _resolve(layout, name, packages, base)
     except FetchError:
@@ -95,6 +95,11 @@ def resolve(
         return files
     _write_list(known, files)
     return files
+
+
+def resolution(layout: Layout, packages: Sequence[str], status: Path | None) -> Path:
+    """Return where it is kept what names of packages meant, on top of ``status``."""
+    return layout.resolution(_identity(packages, status or layout.apt / EMPTY_STATUS))
 
 
 def _identity(packages: Sequence[str], status: Path) -> str:

@@ -99,6 +99,19 @@ def is_here(layout: Layout, facts: Mapping[str, object]) -> bool:
     return True
 
 
+def blobs(layout: Layout, facts: Mapping[str, object]) -> dict[str, str]:
+    """Return the SHA-256 of all that :func:`fetch` made known, each with its image."""
+    store, found = Store(layout.store), {}
+    for name, fact in facts.items():
+        assert isinstance(fact, dict)
+        for digest in fact["manifests"]:
+            found[_hex(digest)] = f"manifest of {name}"
+            content = store.read(_hex(digest))
+            for blob in manifest.parse(content, "", name).blobs if content is not None else ():
+                found[blob.hex] = f"blob of {name}"
+    return found
+
+
 def lay_out(layout: Layout, image: PulledImage, fact: Mapping[str, object]) -> Made:
     """Put an image and its aliases into the tree of images.
 

@@ -14,6 +14,9 @@ from buildchain.config import Config
 from buildchain.layout import Layout
 from buildchain.model import Content, Tool
 
+# Variable with the folder doit.sh was called in: it changes into the checkout.
+CALLED_FROM = "CALLED_FROM"
+
 
 @dataclass(frozen=True)
 class Context:

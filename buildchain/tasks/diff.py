@@ -17,9 +17,7 @@ from buildchain.actions import contents, difference, inventory
 from buildchain.errors import ConfigError
 from buildchain.receipt import write_whole
 from buildchain.targets.step import Task, guarded, title
-
-# Where doit.sh was called: it changes into the checkout.
-CALLED_FROM = "CALLED_FROM"
+from buildchain.tasks.context import CALLED_FROM
 
 
 def task_diff() -> Task:
