@@ -23,6 +23,7 @@ PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|SSL_CERT_\w+|(?i:https?_proxy|all_pr
 MIRROR = re.compile(r"[^\s=]+=https?://[^\s/@=]+(/[^\s=]*)?")
 HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
 DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
+FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
 LOCK_POLICIES = ("roll", "strict")
 # It becomes an argument of vagrant, and with Docker an image's tag.
 SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -54,7 +55,8 @@ class Config:
     :param cache_root: downloads, compiler cache and the development key; outlives ``clean``.
     :param source_date_epoch: seconds since 1970, or ``None`` for the last commit's time.
     :param base_image: an image by digest in place of the one we make, or empty.
-    :param signing_key: fingerprint in the user's GnuPG home, or empty for a development key.
+    :param signing_key: fingerprints in the user's GnuPG home, or empty for a development key.
+    :param key_introduction: detached signature of the first one's public half, or ``None``.
     :param registry_mirrors: ``registry=http[s]://host[:port][/prefix]`` each.
     :param plain_http_registries: ``host[:port]`` each.
     :param registry_auth_file: in place of the standard ones, or ``None``.
@@ -69,6 +71,7 @@ class Config:
     base_image: str
     lock_policy: str
     signing_key: str
+    key_introduction: Path | None
     source_date_epoch: int | None
     registry_mirrors: tuple[str, ...]
     plain_http_registries: tuple[str, ...]
@@ -168,8 +171,15 @@ OPTIONS = (
     Option(
         "SIGNING_KEY",
         "",
-        "fingerprint of the release key in your GnuPG home; empty: a development key",
-        _matching(re.compile(r"[0-9A-Fa-f]{40}"), "a fingerprint of 40 hexadecimal digits"),
+        "fingerprints of release keys in your GnuPG home, the first for packages, all for the ISO; "
+        "empty: a development key",
+        _words(FINGERPRINT, "fingerprints of 40 hexadecimal digits, separated by spaces"),
+    ),
+    Option(
+        "KEY_INTRODUCTION",
+        "",
+        "signature of the first release key's public half by the key it replaces; empty: none",
+        _file,
     ),
     Option(
         "SOURCE_DATE_EPOCH",
@@ -263,7 +273,8 @@ def _config(root: Path, values: Mapping[str, str]) -> Config:
         profile=values["PROFILE"],
         base_image=values["BASE_IMAGE"],
         lock_policy=values["LOCK_POLICY"],
-        signing_key=values["SIGNING_KEY"].upper(),
+        signing_key=" ".join(values["SIGNING_KEY"].upper().split()),
+        key_introduction=file("KEY_INTRODUCTION"),
         source_date_epoch=int(epoch) if epoch else None,
         registry_mirrors=tuple(values["REGISTRY_MIRRORS"].split()),
         plain_http_registries=tuple(values["PLAIN_HTTP_REGISTRIES"].split()),

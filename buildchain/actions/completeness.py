@@ -9,6 +9,7 @@ of packages are closed is for solvers: :mod:`buildchain.actions.closures`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from buildchain import listing
@@ -36,6 +37,8 @@ ENTRIES: Mapping[str, str] = {
     "verify.sh": VERIFIER,
     VERSIONS: "the build",
 }
+# Further keys that the medium is signed by, and what introduces a new one.
+KEY = re.compile(r"keys/metalk8s(-[0-9A-F]{16}\.(gpg|asc)|\.gpg\.sig)")
 SHOWN = 40  # problems
 
 
@@ -66,7 +69,12 @@ def find(
     check = Check(contents, declared, given)
     for path, who in ENTRIES.items():
         check.want(path, who)
+    for path in check.paths:
+        if KEY.fullmatch(path):
+            check.want(path, VERIFIER)
     versions = medium_check.versions(check)
+    if versions.has_foreign_rpms:
+        check.want("lock/redhat.lock", OPERATOR)
     trees = image_check.trees_of(check)
     repositories = package_check.repositories_of(check)
     _follow_states(check, versions, script_check.follow(check, ENTRIES))

@@ -6,11 +6,12 @@ declared), ``_build/<project>.iso``, and beside it ``SHA256SUM`` with ``SHA256SU
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain import events, listing, process, receipt
+from buildchain.actions import signing
 from buildchain.actions.repositories import replaced
 from buildchain.actions.signing import Signer
 from buildchain.errors import ContentError
@@ -98,16 +99,22 @@ def populate(
                 placed[target] = output.sha256
         checksums = fresh / CHECKSUMS
         write_whole(checksums, checksum_lines(placed))
-        signature = signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
+        signature = _sign(signer, checksums, epoch)
         placed |= {path.name: receipt.sha256(path) for path in (checksums, signature)}
         for folder in (fresh, *(path for path in fresh.rglob("*") if path.is_dir())):
             # Modes are part of the medium, the caller's umask is not.
             folder.chmod(0o755)
         manifest = fresh / listing.NAME
         write_whole(manifest, manifest_text(medium, fresh, placed))
-        signer.sign(manifest, manifest.with_name(f"{listing.NAME}.sig"), epoch=epoch)
+        _sign(signer, manifest, epoch)
     root = medium.root
     return Made((root,), digests={root / name: digest for name, digest in placed.items()})
+
+
+def _sign(signer: Signer, file: Path, epoch: int) -> Path:
+    """Sign what stands for a medium, by every key."""
+    signature = file.with_name(f"{file.name}.sig")
+    return signer.sign(file, signature, epoch=epoch, by_all=True)
 
 
 def _target(part: Part, source: Path) -> str:
@@ -150,14 +157,15 @@ def manifest_text(medium: Medium, root: Path, digests: Mapping[str, str]) -> str
     return listing.text({"name": medium.name, "version": medium.version.full}, entries)
 
 
-def verify(medium: Medium, key: Path) -> None:
+def verify(medium: Medium, keys: Sequence[Path]) -> None:
     """Check tree and image of a medium as who receives them does.
 
     :raises CommandError: they are not what was signed.
     """
     script = medium.root / "verify.sh"
     for target in (medium.root, medium.image):
-        process.run(["sh", script, "--key", key, target], echo=True)
+        given = [word for key in keys for word in ("--key", key)]
+        process.run(["sh", script, *given, "--signatures", str(len(keys)), target], echo=True)
 
 
 def volume_id(name: str, version: Version) -> str:
@@ -235,6 +243,6 @@ def digest(layout: Layout, medium: Medium, built: Path, signer: Signer, epoch: i
     checksums = medium.checksums
     sha256 = receipt.read(built).outputs[0].sha256
     write_whole(checksums, checksum_lines({medium.image.name: sha256}))
-    signature = signer.sign(checksums, checksums.with_name(f"{CHECKSUMS}.sig"), epoch=epoch)
-    process.run(gpg.argv_for_verification(layout.keys / "metalk8s.gpg", signature, checksums))
+    signature = _sign(signer, checksums, epoch)
+    process.run(gpg.argv_for_verification(signing.keyrings(layout), signature, checksums))
     return Made((checksums, signature))

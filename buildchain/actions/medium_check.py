@@ -65,12 +65,14 @@ class Versions:
     """What ``versions.json`` says.
 
     :param packages: family to name to version.
+    :param has_foreign_rpms: there are RPMs of other people, and keys they are signed by.
     """
 
     metalk8s: str
     kubernetes: str
     images: Mapping[str, str]
     packages: Mapping[str, Mapping[str, str]]
+    has_foreign_rpms: bool = False
 
     @property
     def mount(self) -> str:
@@ -92,6 +94,7 @@ def versions(check: Check) -> Versions:
                 }
                 for family, entries in document.get("packages", {}).items()
             },
+            any(document.get("signing_keys", {}).get("redhat", {}).values()),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         check.problem(f"{VERSIONS} does not say what it should: {error!r}")

@@ -17,13 +17,16 @@ from pathlib import Path
 from buildchain import events, process, receipt
 from buildchain.errors import CommandError, SigningError
 from buildchain.layout import Layout
-from buildchain.receipt import Made
+from buildchain.receipt import Made, write_whole
 from buildchain.tools import gpg
+
+STEM = "metalk8s"  # of the files of public keys
+KEY_ID = 16  # digits
 
 
 @dataclass(frozen=True)
 class Signer:
-    """A key ready to sign.
+    """A key ready to sign, and the others that sign the medium with it.
 
     :param is_development: the key was made here; nothing it signs is a release.
     """
@@ -31,17 +34,20 @@ class Signer:
     home: Path
     fingerprint: str
     is_development: bool
+    others: tuple[str, ...] = ()
 
-    def sign(self, file: Path, output: Path, *, epoch: int, kind: str = "detached") -> Path:
+    def sign(
+        self, file: Path, output: Path, *, epoch: int, kind: str = "detached", by_all: bool = False
+    ) -> Path:
         """Write a signature of ``file``; ``output`` appears whole.
 
-        :raises SigningError: the key cannot be used.
+        :param by_all: by the others too.
+        :raises SigningError: a key cannot be used.
         """
         part = output.with_name(f".{output.name}.part")
         part.unlink(missing_ok=True)
-        argv = gpg.argv_for_signature(
-            self.home, self.fingerprint, file, part, epoch=epoch, kind=kind
-        )
+        keys = (self.fingerprint, *(self.others if by_all else ()))
+        argv = gpg.argv_for_signature(self.home, keys, file, part, epoch=epoch, kind=kind)
         self._run(argv)
         part.chmod(0o644)
         part.replace(output)
@@ -54,11 +60,22 @@ class Signer:
 
     def export(self, folder: Path, stem: str) -> tuple[Path, Path]:
         """Write the public key as ``<stem>.gpg`` (for gpgv) and ``<stem>.asc`` (for rpm, apt)."""
+        return self._export(self.fingerprint, folder, stem)
+
+    def export_others(self, folder: Path, stem: str) -> tuple[Path, ...]:
+        """Write the public keys of the others as ``<stem>-<last 16 digits>.gpg`` and ``.asc``."""
+        return tuple(
+            path
+            for fingerprint in self.others
+            for path in self._export(fingerprint, folder, f"{stem}-{fingerprint[-KEY_ID:]}")
+        )
+
+    def _export(self, fingerprint: str, folder: Path, stem: str) -> tuple[Path, Path]:
         folder.mkdir(parents=True, exist_ok=True)
         binary, armored = folder / f"{stem}.gpg", folder / f"{stem}.asc"
         for output, armor in ((binary, False), (armored, True)):
             output.unlink(missing_ok=True)
-            argv = gpg.argv_for_export(self.home, self.fingerprint, output, armor=armor)
+            argv = gpg.argv_for_export(self.home, fingerprint, output, armor=armor)
             self._run(argv)
         return binary, armored
 
@@ -66,8 +83,9 @@ class Signer:
         try:
             process.run(argv)
         except CommandError as error:
+            keys = ", ".join((self.fingerprint, *self.others))
             raise SigningError(
-                f"key {self.fingerprint} cannot sign",
+                f"key {keys} cannot sign",
                 details=error.details,
                 solution="Unlock the key in your gpg-agent, or unset SIGNING_KEY for a "
                 "development build.",
@@ -78,11 +96,13 @@ class Signer:
 def signer(layout: Layout, signing_key: str) -> Iterator[Signer]:
     """Provide the key of this build.
 
-    :param signing_key: fingerprint of a release key, or empty for the development key.
-    :raises SigningError: the release key has no secret part in the user's GnuPG home.
+    :param signing_key: fingerprints of release keys, or empty for the development key.
+    :raises SigningError: a release key has no secret part in the user's GnuPG home.
     """
     if signing_key:
-        yield Signer(_user_home(signing_key), signing_key, is_development=False)
+        first, *others = signing_key.split()
+        home = _user_home((first, *others))
+        yield Signer(home, first, is_development=False, others=tuple(others))
         return
     if not layout.development_key.is_file():
         _make_development_key(layout.development_key)
@@ -92,14 +112,18 @@ def signer(layout: Layout, signing_key: str) -> Iterator[Signer]:
         yield Signer(home, fingerprint, is_development=True)
 
 
-def _user_home(signing_key: str) -> Path:
+def _user_home(keys: Sequence[str]) -> Path:
     home = Path(os.environ.get("GNUPGHOME", "~/.gnupg")).expanduser()
-    listing = ""
-    with contextlib.suppress(CommandError):
-        listing = process.run([*gpg.argv_for_listing(home), signing_key])
-    if gpg.parse_fingerprint(listing) != signing_key:
+    missing = []
+    for key in keys:
+        listing = ""
+        with contextlib.suppress(CommandError):
+            listing = process.run([*gpg.argv_for_listing(home), key])
+        if gpg.parse_fingerprint(listing) != key:
+            missing.append(key)
+    if missing:
         raise SigningError(
-            f"no secret key {signing_key} in {home}",
+            f"no secret key {', '.join(missing)} in {home}",
             solution="Import it, or unset SIGNING_KEY for a development build.",
         )
     return home
@@ -132,16 +156,46 @@ def _make_development_key(path: Path) -> None:
         part.replace(path)
 
 
-def export_public_key(layout: Layout, signing_key: str) -> Made:
-    """Write the public half to ``_build/keys``, where the ISO and the operator get it from."""
+def export_public_key(layout: Layout, signing_key: str, introduction: Path | None = None) -> Made:
+    """Write the public halves to ``_build/keys``, where the ISO and the operator get them from.
+
+    :param introduction: signature of the first one by the key it replaces; comes along.
+    :raises SigningError: it is no such signature, or by a key that this user does not have.
+    """
+    for stale in layout.keys.glob(f"{STEM}*"):
+        stale.unlink()
     with signer(layout, signing_key) as key:
-        files = key.export(layout.keys, "metalk8s")
+        files: tuple[Path, ...] = key.export(layout.keys, STEM)
+        files += key.export_others(layout.keys, STEM)
+        if introduction is not None:
+            files += (_introduce(key.home, introduction, files[0]),)
         facts = {
             "fingerprint": key.fingerprint,
             "development": key.is_development,
             "identity": _identity(layout.development_key) if key.is_development else [],
         }
     return Made(files, facts)
+
+
+def _introduce(home: Path, introduction: Path, key: Path) -> Path:
+    try:
+        process.run(gpg.argv_for_introduction(home, introduction, key))
+    except CommandError as error:
+        raise SigningError(
+            f"{introduction} introduces another key than the first of SIGNING_KEY",
+            details=error.details,
+            solution=f"Sign the key with the one it replaces: gpg --local-user <old key> "
+            f"--detach-sign --output {introduction} {key}",
+        ) from error
+    target = key.with_name(f"{key.name}.sig")
+    write_whole(target, introduction.read_bytes())
+    return target
+
+
+def keyrings(layout: Layout) -> tuple[Path, ...]:
+    """Return the public keys of this build, the first one first."""
+    first = layout.keys / f"{STEM}.gpg"
+    return (first, *sorted(layout.keys.glob(f"{STEM}-*.gpg")))
 
 
 def _identity(path: Path) -> list[int]:

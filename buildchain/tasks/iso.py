@@ -75,13 +75,17 @@ def _epoch(context: Context) -> int:
 
 
 def task__iso_key() -> Iterator[Task]:
-    """Write the public key that checks the ISO; makes a development key on first use."""
+    """Write the public keys that check the ISO; makes a development key on first use."""
     context = current()
+    introduction = context.config.key_introduction
     yield Step(
         context.layout,
         KEY,
         title("EXPORT", "public key"),
-        functools.partial(signing.export_public_key, context.layout, context.config.signing_key),
+        functools.partial(
+            signing.export_public_key, context.layout, context.config.signing_key, introduction
+        ),
+        inputs=(introduction,) if introduction is not None else (),
         config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
         holds=functools.partial(
             signing.is_exported_key_current,
@@ -264,18 +268,15 @@ def task_verify() -> Task:
         "doc": "Verify the ISO and its tree as who receives them does (verify.sh on the ISO).",
         "title": lambda _task: title("VERIFY", context.layout.iso.name),
         "actions": [
-            (
-                guarded(
-                    functools.partial(
-                        iso.verify, medium_of(context), context.layout.keys / "metalk8s.gpg"
-                    )
-                ),
-                [],
-            )
+            (guarded(functools.partial(_verify, context)), []),
         ],
         "task_dep": ["iso"],
         "io": {"capture": False},
     }
+
+
+def _verify(context: Context) -> None:
+    iso.verify(medium_of(context), signing.keyrings(context.layout))
 
 
 def task_reproduce() -> Task:

@@ -72,9 +72,15 @@ def argv_for_export(home: Path, fingerprint: str, output: Path, *, armor: bool) 
 
 
 def argv_for_signature(
-    home: Path, fingerprint: str, file: Path, output: Path, *, epoch: int, kind: str = "detached"
+    home: Path,
+    fingerprints: Sequence[str],
+    file: Path,
+    output: Path,
+    *,
+    epoch: int,
+    kind: str = "detached",
 ) -> list[str | Path]:
-    """Sign ``file`` as of ``epoch``.
+    """Sign ``file`` as of ``epoch``, by every key.
 
     :param kind: ``detached`` (binary), ``armored`` (detached, ASCII) or ``clear`` (inline).
     """
@@ -83,13 +89,22 @@ def argv_for_signature(
         "armored": ["--armor", "--detach-sign"],
         "clear": ["--clear-sign"],
     }
+    users = [word for fingerprint in fingerprints for word in ("--local-user", fingerprint)]
     return [*_gpg(home), "--faked-system-time", f"{epoch}!", "--digest-algo", "SHA256",
-            "--local-user", fingerprint, "--output", output, *forms[kind], file]  # fmt: skip
+            *users, "--output", output, *forms[kind], file]  # fmt: skip
 
 
-def argv_for_verification(keyring: Path, signature: Path, file: Path) -> list[str | Path]:
-    """Check a detached signature against a binary key ring."""
-    return ["gpgv", "--keyring", keyring, signature, file]
+def argv_for_verification(
+    keyrings: Sequence[Path], signature: Path, file: Path
+) -> list[str | Path]:
+    """Check a detached signature, by all of its keys, against binary key rings."""
+    rings = [word for keyring in keyrings for word in ("--keyring", keyring)]
+    return ["gpgv", *rings, signature, file]
+
+
+def argv_for_introduction(home: Path, signature: Path, key: Path) -> list[str | Path]:
+    """Check a detached signature of a key by a key of the user's."""
+    return [*_gpg(home), "--verify", signature, key]
 
 
 def argv_for_rpms(

@@ -174,6 +174,19 @@ def test_what_the_system_has_need_not_be_there():
     assert problems(listed(files), given={"debian": ["zip"], "redhat": ["zip"]}) == []
 
 
+def test_further_keys_and_the_lock_of_rpms():
+    names = ("metalk8s.gpg.sig", "metalk8s-0123456789ABCDEF.gpg", "metalk8s-0123456789ABCDEF.asc")
+    files = {**complete(), **{f"keys/{name}": b"" for name in names}}
+    assert problems(listed(files)) == []
+    assert len(problems(listed({**files, "keys/other.gpg": b""}))) == 1
+    files = with_versions(signing_keys={"redhat": {"9": ["keys/redhat/9/os.asc"]}})
+    assert problems(listed(files)) == [
+        "lock/redhat.lock is not on the medium, the operator wants it"
+    ]
+    files["lock/redhat.lock"] = b"{}"
+    assert problems(listed(files)) == []
+
+
 def test_all_problems_are_told_at_once():
     files = {path: text for path, text in complete().items() if not path.startswith("salt/_")}
     with pytest.raises(ContentError, match=r"the medium is not complete: \d+ problems") as caught:

@@ -2,10 +2,14 @@ import subprocess
 
 import pytest
 
-from buildchain.actions import signing
+from buildchain import receipt
+from buildchain.actions import iso, signing
+from buildchain.actions.iso import Medium, Part
 from buildchain.errors import SigningError
-
-EPOCH = 1700000000
+from buildchain.model import Version
+from buildchain.receipt import Made
+from buildchain.tools import gpg
+from tests.unit.test_actions_iso import EPOCH, make
 
 
 def test_development_key_is_made_once_and_kept_private(keyed, recorded):
@@ -81,6 +85,78 @@ def test_release_key_of_the_user(keyed, monkeypatch, tmp_path, require):
         assert signing.export_public_key(keyed, fingerprint).facts["development"] is False
     finally:
         subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)
+
+
+@pytest.fixture
+def two_keys(monkeypatch, tmp_path, require):
+    """Return the fingerprints of two release keys in the user's GnuPG home."""
+    gpg_binary = require("gpg")
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(home))
+    for name in ("New", "Old"):
+        (home / "parameters").write_text(
+            gpg.key_parameters().replace("MetalK8s development", name).replace("3072", "1024")
+        )
+        argv = [gpg_binary, "--batch", "--quiet", "--gen-key", home / "parameters"]
+        subprocess.run(argv, check=True, capture_output=True)
+    listed = subprocess.run(
+        [gpg_binary, "--list-secret-keys", "--with-colons"], check=True, capture_output=True
+    ).stdout.decode()
+    yield [line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:")]
+    subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)
+
+
+def test_several_keys_sign_the_medium(keyed, two_keys, root):
+    layout, keys = keyed, " ".join(two_keys)
+    medium = Medium("Demo", Version(2, 8, 0, ""), layout.build / "tree", layout.iso)
+    exported = layout.receipt("_iso_key")
+    receipt.write(exported, layout.build, signing.export_public_key(layout, keys))
+    parts = [Part(exported, layout.keys, "keys")]
+    verifier = make(layout, "_v", {"verify.sh": (root / "salt/scripts/verify.sh").read_text()})
+    parts.append(Part(verifier, layout.build / "verify.sh", "verify.sh"))
+    layout.iso.write_bytes(b"\0" * 40000)
+    receipt.write(layout.receipt("_iso_build"), layout.build, Made((layout.iso,)))
+    with signing.signer(layout, keys) as signer:
+        iso.populate(layout, medium, parts, signer, EPOCH)
+        iso.digest(layout, medium, layout.receipt("_iso_build"), signer, EPOCH)
+    rings = signing.keyrings(layout)
+    assert len(rings) == 2
+    iso.verify(medium, rings)
+    for given, wanted, status in ((rings, 2, 0), (rings[1:], 1, 0), (rings[:1], 2, 11)):
+        options = [word for ring in given for word in ("--key", ring)]
+        argv = ["sh", medium.root / "verify.sh", *options, "--signatures", str(wanted)]
+        done = subprocess.run([*argv, medium.root], check=False, capture_output=True)
+        assert done.returncode == status, done.stdout + done.stderr
+
+
+def test_a_key_introduced_by_the_one_it_replaces(keyed, two_keys, tmp_path):
+    new, old = two_keys
+    introduction = tmp_path / "introduction.sig"
+    key = signing.export_public_key(keyed, new).paths[0]
+    argv = ["gpg", "--batch", "--local-user", old, "--detach-sign", "--output", introduction, key]
+    subprocess.run(argv, check=True, capture_output=True)
+    made = signing.export_public_key(keyed, new, introduction)
+    assert [path.name for path in made.paths][-1] == "metalk8s.gpg.sig"
+    assert made.paths[-1].read_bytes() == introduction.read_bytes()
+    with pytest.raises(SigningError, match="introduces another key than the first") as caught:
+        signing.export_public_key(keyed, old, introduction)
+    assert "--detach-sign" in caught.value.solution
+
+
+def test_what_keys_of_the_last_build_left_is_gone(keyed, two_keys):
+    signing.export_public_key(keyed, " ".join(two_keys))
+    signing.export_public_key(keyed, two_keys[0])
+    assert {path.name for path in keyed.keys.iterdir()} == {"metalk8s.gpg", "metalk8s.asc"}
+
+
+def test_every_key_that_is_not_there_is_named(keyed, two_keys):
+    wrong = ["AB" * 20, "CD" * 20]
+    with (
+        pytest.raises(SigningError, match=f"no secret key {wrong[0]}, {wrong[1]} in"),
+        signing.signer(keyed, " ".join([two_keys[0], *wrong])),
+    ):
+        pass
 
 
 def test_a_key_that_cannot_sign(fake_program, tmp_path):

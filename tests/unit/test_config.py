@@ -44,6 +44,7 @@ def test_defaults(checkout, monkeypatch, tmp_path):
         ("PROFILE", "upstream", "profile", "upstream"),
         ("BASE_IMAGE", f"reg:5000/a/b@sha256:{HEX}", "base_image", f"reg:5000/a/b@sha256:{HEX}"),
         ("SIGNING_KEY", "ab" * 20, "signing_key", "AB" * 20),
+        ("SIGNING_KEY", f" {'ab' * 20}  {'CD' * 20}", "signing_key", f"{'AB' * 20} {'CD' * 20}"),
         ("SOURCE_DATE_EPOCH", "0", "source_date_epoch", 0),
         ("SOURCE_DATE_EPOCH", "1700000000", "source_date_epoch", 1700000000),
         ("REGISTRY_MIRRORS", "", "registry_mirrors", ()),

@@ -50,19 +50,19 @@ ISO = ["mk", "-output", Path("/o"), "-R", "-J", "-joliet-long", "-l", "-V", "V 1
              "--export", "AB"],
         ),
         (
-            gpg.argv_for_signature(HOME, "AB", Path("/f"), Path("/o"), epoch=5),
+            gpg.argv_for_signature(HOME, ["AB"], Path("/f"), Path("/o"), epoch=5),
             [*SIGN, "--detach-sign", Path("/f")],
         ),
         (
-            gpg.argv_for_signature(HOME, "AB", Path("/f"), Path("/o"), epoch=5, kind="armored"),
+            gpg.argv_for_signature(HOME, ["AB"], Path("/f"), Path("/o"), epoch=5, kind="armored"),
             [*SIGN, "--armor", "--detach-sign", Path("/f")],
         ),
         (
-            gpg.argv_for_signature(HOME, "AB", Path("/f"), Path("/o"), epoch=5, kind="clear"),
+            gpg.argv_for_signature(HOME, ["AB"], Path("/f"), Path("/o"), epoch=5, kind="clear"),
             [*SIGN, "--clear-sign", Path("/f")],
         ),
         (
-            gpg.argv_for_verification(Path("/k"), Path("/s"), Path("/f")),
+            gpg.argv_for_verification([Path("/k")], Path("/s"), Path("/f")),
             ["gpgv", "--keyring", Path("/k"), Path("/s"), Path("/f")],
         ),
         (
