@@ -30,7 +30,12 @@ BENCHES = {
 }
 # What serves, and what pulls from it.
 CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker")
-COVERAGE = ("--cov=buildchain", "--cov-report=term:skip-covered", "--cov-fail-under=85")
+COVERAGE = (
+    "--cov=buildchain",
+    "--cov=metalk8s_bootstrap",
+    "--cov-report=term:skip-covered",
+    "--cov-fail-under=85",
+)
 
 
 def _task(name: str, text: str, action: Callable[[], object], doc: str, *after: str) -> Task:

@@ -1,0 +1,157 @@
+"""``bootstrap.sh`` up to where Python takes over: a real signed tree, real gpgv and dpkg-deb."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from metalk8s_bootstrap import checks
+
+from buildchain import receipt
+from buildchain.actions import iso, signing
+from buildchain.actions.iso import Medium, Part
+from buildchain.model import Version
+from buildchain.receipt import Made
+from tests.unit.test_actions_iso import EPOCH, make
+
+SCRIPTS = ("bootstrap.sh", "verify.sh", "metalk8s_bootstrap")
+YAML = "opt/metalk8s/salt/lib/python3.11/site-packages/yaml"
+CONTROL = """\
+Package: metalk8s-salt
+Version: 1
+Architecture: amd64
+Maintainer: a <a@b.invalid>
+Description: x
+"""
+
+
+@pytest.fixture
+def medium(keyed, root, tmp_path, require):
+    """Return a signed medium: our scripts, and a package with PyYAML in it."""
+    require("dpkg-deb")
+    package = tmp_path / "package"
+    (package / "DEBIAN").mkdir(parents=True)
+    (package / "DEBIAN/control").write_text(CONTROL)
+    shutil.copytree(Path(yaml.__file__).parent, package / YAML, ignore=lambda *_: ["__pycache__"])
+    deb = keyed.build / "packages/debian/metalk8s-salt_1_amd64.deb"
+    deb.parent.mkdir(parents=True)
+    subprocess.run(["dpkg-deb", "--build", package, deb], check=True, capture_output=True)
+    files = {
+        path.relative_to(root / "salt/scripts").as_posix(): path.read_text()
+        for name in SCRIPTS
+        for path in [root / "salt/scripts" / name, *(root / "salt/scripts" / name).glob("*.py")]
+        if path.is_file()
+    }
+    files["product.txt"] = "NAME=Demo\nVERSION=2.8.0-dev\n"
+    files["salt/metalk8s/versions.json"] = '{"packages": {"debian": {}, "redhat": {}}}'
+    files["salt/metalk8s/parameters/defaults.yaml"] = "{}"
+    make(keyed, "_texts", files)
+    outputs = [keyed.build / name for name in files]
+    made = keyed.receipt("_parts")
+    receipt.write(made, keyed.build, Made((*outputs, deb)))
+    tree = Medium("Demo", Version(2, 8, 0, "dev"), keyed.build / "tree", keyed.iso)
+    with signing.signer(keyed, "") as signer:
+        iso.populate(keyed, tree, [Part(made, keyed.build, ".")], signer, EPOCH)
+        signer.export(keyed.build / "own", "key")
+    return tree
+
+
+@pytest.fixture
+def call(medium, keyed, fake_program, tmp_path):
+    """Return a call of the script by somebody who looks like root: status, and what it said."""
+    fake_program("id", output="0\n")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    def do(*arguments, key=keyed.build / "own/key.gpg"):
+        keys = ["--key", key] if key else []
+        environment = {**os.environ, "TMPDIR": str(scratch)}
+        argv = ["sh", medium.root / "bootstrap.sh", *keys, *arguments]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
+        assert not list(scratch.iterdir()), "what was unpacked is gone"
+        return done.returncode, done.stdout + done.stderr
+
+    return do
+
+
+def test_python_takes_over(call):
+    """The medium is fine; this machine is not, whatever it is: it has no configuration."""
+    if Path("/etc/metalk8s/bootstrap.yaml").exists():
+        pytest.skip("this machine has a bootstrap configuration")
+    status, said = call("--check")
+    assert status in (20, 21), said
+    assert "/etc/metalk8s/bootstrap.yaml: there is no such file" in said
+    assert said.endswith("nothing was changed\n")
+    assert not Path("/", checks.RECORD).exists()
+
+
+def test_another_python(call, fake_program):
+    """Too old ones are passed over; one of the medium is the last resort, and it has none."""
+    for name in ("python3.11", "python3"):
+        fake_program(name, status=1)
+    status, said = call("--check")
+    if Path("/usr/libexec/platform-python").exists():
+        pytest.skip("this machine has a platform-python")
+    assert status == 20
+    assert "has no Python 3.9, and the medium has none that runs here" in said
+
+
+def test_medium_for_another_system(call, medium):
+    (medium.root / "packages/debian/metalk8s-salt_1_amd64.deb").unlink()
+    status, said = call("--insecure-without-signature", key=None)
+    assert status == 13
+    assert "missing    packages/debian/metalk8s-salt_1_amd64.deb" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "status", "words"),
+    [
+        ("product.txt", "NAME=Evil\n", 12, "changed    product.txt"),
+        ("metalk8s_bootstrap/evil.py", "evil", 14, "extra      metalk8s_bootstrap/evil.py"),
+        ("MANIFEST", "", 10, "is bad"),
+        ("MANIFEST.sig", "", 11, "has 0 signatures"),
+    ],
+)
+def test_a_medium_that_was_changed(call, medium, name, change, status, words):
+    """It is refused before anything of it runs; what checks the machine says nothing."""
+    (medium.root / name).write_text(change)
+    found, said = call()
+    assert (found, words in said) == (status, True), said
+    assert "cannot be trusted; nothing was changed" in said
+    assert "bootstrap.yaml" not in said
+
+
+def test_no_key(call):
+    if Path("/etc/metalk8s/keys").exists():
+        pytest.skip("this machine has keys")
+    status, said = call(key=None)
+    assert status == 11
+    assert "no key to verify the medium with" in said
+    status, said = call("--insecure-without-signature", "--check", key=None)
+    assert status in (20, 21)
+    assert "WARNING: no signature is checked" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-such"], "--no-such is no option"),
+        (["--key"], "--key needs a value"),
+        (["--key=/no/file"], "--key /no/file: no such file"),
+        (["--signatures=none"], "--signatures none: expected a number above 0"),
+    ],
+)
+def test_usage(call, arguments, words):
+    status, said = call(*arguments)
+    assert status == 1
+    assert words in said
+    assert "usage: bootstrap.sh" in call("--help")[1]
+
+
+def test_not_root(call, fake_program):
+    fake_program("id", output="1000\n")
+    status, said = call()
+    assert status == 20
+    assert "runs as user 1000, not as root" in said
