@@ -79,6 +79,7 @@ class Image:
 
     :param debs: Debian packages installed into it.
     :param version_of: the one of ``debs`` whose upstream version is the tag, or empty.
+    :param packages: DEBs of ours installed into it; what they need of Debian is in ``debs``.
     :param binaries: ``<package>/<file>`` of what we compile.
     :param from_scratch: no base below it.
     :param unused: why it is on the ISO though nothing there refers to it; empty: something does.
@@ -90,6 +91,7 @@ class Image:
     licenses: str
     debs: tuple[str, ...] = ()
     version_of: str = ""
+    packages: tuple[str, ...] = ()
     binaries: tuple[str, ...] = ()
     from_scratch: bool = False
     unused: str = ""

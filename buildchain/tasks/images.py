@@ -4,7 +4,8 @@
 
     _base_image ─────────────────┐
     _debian_closure:image-* ─────┼──> _image_build:<name> ──> _image_dedup_layers
-    _build_packages:*:pkg_compile┘   _image_pull:<name> ────> _registry_config
+    _build_packages:*:pkg_compile┤   _image_pull:<name> ────> _registry_config
+    _build_packages:*:pkg_deb ───┘
 
 Leaves ``_build/images/<name>/<version>/`` (spec 12.2) and the nginx configuration in
 ``_build/registry``.
@@ -53,9 +54,22 @@ def _binaries(context: Context, image: Image) -> dict[str, Path]:
     return found
 
 
+def _packages(context: Context, image: Image) -> dict[str, Path]:
+    """Return the DEBs of ours that go into an image, by their name in the build context."""
+    files = packaging.built(context, "pkg_deb", ".deb")
+    return {
+        f"debs/{file.name}": file for file in files if file.name.partition("_")[0] in image.packages
+    }
+
+
 def _image(context: Context, image: Image) -> Step:
-    packages = sorted({binary.partition("/")[0] for binary in image.binaries})
-    compiled = tuple(packaging.stage(package, "pkg_compile") for package in packages)
+    compiled_of = sorted({binary.partition("/")[0] for binary in image.binaries})
+    compiled = tuple(packaging.stage(package, "pkg_compile") for package in compiled_of)
+    packaged = tuple(
+        packaging.stage(package.name, "pkg_deb")
+        for package in context.catalog.packages
+        if set(package.debs) & set(image.packages)
+    )
     closure = (foundations.closure_step(f"image-{image.name}"),) if image.debs else ()
     below = () if image.from_scratch else (foundations.BASE,)
     labels = images.labels(image, context.config.project_name, context.catalog.content_epoch)
@@ -65,9 +79,9 @@ def _image(context: Context, image: Image) -> Step:
         title("BUILD IMAGE", f"{image.name}:{image.version}"),
         functools.partial(_make, context, image, labels),
         inputs=tuple(_sources(context, image).values()),
-        needs=(*below, *closure, *compiled),
+        needs=(*below, *closure, *compiled, *packaged),
         config={
-            "image": [image.name, image.version, image.debs, image.binaries],
+            "image": [image.name, image.version, image.debs, image.packages, image.binaries],
             "labels": labels,
             "epoch": context.catalog.content_epoch,
         },
@@ -79,7 +93,11 @@ def _image(context: Context, image: Image) -> Step:
 def _make(context: Context, image: Image, labels: dict[str, str]) -> Made:
     recipe = images.Recipe(
         image,
-        {**_sources(context, image), **_binaries(context, image)},
+        {
+            **_sources(context, image),
+            **_packages(context, image),
+            **_binaries(context, image),
+        },
         labels,
         context.catalog.content_epoch,
         context.catalog.architecture,

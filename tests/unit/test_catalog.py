@@ -266,8 +266,11 @@ def test_pins_of_the_checkout(root):
             for source in package.sources:
                 assert re.fullmatch("[0-9a-f]{64}", source.sha256)
         known = {f"{p.name}/{b}" for p in pins.packages for b in p.binaries}
+        debs = {deb: package.version for package in pins.packages for deb in package.debs}
         for image in pins.images:
             assert set(image.binaries) <= known
+            assert set(image.packages) <= set(debs)
+            assert all(debs[name] == image.version for name in image.packages)
             assert not image.version_of or image.version_of in image.debs
 
 

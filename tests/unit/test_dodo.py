@@ -257,6 +257,16 @@ def test_a_deleted_iso_is_written_again_and_nothing_else(made):
     assert len(result.executed) <= 2, "its checksum may follow"
 
 
+def test_our_own_packages_go_into_an_image(made):
+    image = next(image for image in made.pins.images if image.packages)
+    shutil.rmtree(made.build / "images" / image.name)
+    assert made.run(f"_image_build:{image.name}").status == 0
+    ((_, files, _),) = made.engine.builds
+    ours = {name for package in made.pins.packages for name in package.debs}
+    found = {name.removeprefix("debs/").partition("_")[0] for name in files}
+    assert found & ours == set(image.packages)
+
+
 def test_info_reads_as_sentences(made):
     (made.build / "metalk8s.iso").unlink()
     made.monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000001")
