@@ -19,7 +19,7 @@ from pathlib import Path
 
 from buildchain import receipt
 from buildchain.actions import images, layers, registry
-from buildchain.model import Image
+from buildchain.model import Image, Package
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import foundations, packaging, pulls
@@ -56,20 +56,22 @@ def _binaries(context: Context, image: Image) -> dict[str, Path]:
 
 def _packages(context: Context, image: Image) -> dict[str, Path]:
     """Return the DEBs of ours that go into an image, by their name in the build context."""
-    files = packaging.built(context, "pkg_deb", ".deb")
+    files = packaging.built(context, "pkg_deb", ".deb", _packaged(context, image))
     return {
         f"debs/{file.name}": file for file in files if file.name.partition("_")[0] in image.packages
     }
 
 
+def _packaged(context: Context, image: Image) -> list[Package]:
+    """Return what of ours has a DEB in an image."""
+    wanted = set(image.packages)
+    return [package for package in context.catalog.packages if wanted & set(package.debs)]
+
+
 def _image(context: Context, image: Image) -> Step:
     compiled_of = sorted({binary.partition("/")[0] for binary in image.binaries})
     compiled = tuple(packaging.stage(package, "pkg_compile") for package in compiled_of)
-    packaged = tuple(
-        packaging.stage(package.name, "pkg_deb")
-        for package in context.catalog.packages
-        if set(package.debs) & set(image.packages)
-    )
+    packaged = tuple(packaging.stage(p.name, "pkg_deb") for p in _packaged(context, image))
     closure = (foundations.closure_step(f"image-{image.name}"),) if image.debs else ()
     below = () if image.from_scratch else (foundations.BASE,)
     labels = images.labels(image, context.config.project_name, context.catalog.content_epoch)

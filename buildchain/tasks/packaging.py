@@ -17,7 +17,7 @@ Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repos
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -226,12 +226,14 @@ def _repositories(context: Context) -> Iterator[Step]:
     )
 
 
-def built(context: Context, name: str, suffix: str) -> list[Path]:
-    """Return the package files that a stage made, of all packages."""
+def built(
+    context: Context, name: str, suffix: str, of: Iterable[Package] | None = None
+) -> list[Path]:
+    """Return the package files that a stage made, of all packages or of some."""
     layout = context.layout
     return [
         file
-        for package in context.catalog.packages
+        for package in (context.catalog.packages if of is None else of)
         for file in packages.packages_of(
             layout.receipt(stage(package.name, name)), layout.build, suffix
         )

@@ -140,7 +140,8 @@ def describe(
         "arguments": arguments,
         "unknown": sorted(set(arguments) - known),
     }
-    if function in RENDERING or (function == "file.managed" and "source" in arguments):
+    # A source without salt:// is a file of the machine, which is copied as it is.
+    if function in RENDERING or arguments.get("source", "").startswith("salt://"):
         key = f"{chunk['__sls__']} {chunk['__id__']} {arguments['name']}"
         if key not in described_files:
             described_files[key] = managed_file(caller, arguments, saltenv)

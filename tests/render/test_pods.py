@@ -19,6 +19,7 @@ AS_ROOT = {"kube-proxy": {"NET_ADMIN", "NET_RAW"}}
 WRITABLE = {
     "etcd": {"/var/lib/etcd"},
     "kube-proxy": {"/run/xtables.lock"},
+    "salt-master": {"/etc/salt/pki/master", "/var/cache/salt/master"},
 }
 # Arguments that would open a port without TLS, or to everybody.
 PLAIN = ("--insecure-port=", "--port=", "--insecure-bind-address=")
@@ -56,6 +57,7 @@ def test_all_are_looked_at(found: list[tuple[Any, Any]]) -> None:
         "kube-proxy",
         "kube-scheduler",
         "repositories",
+        "salt-master",
     ]
 
 

@@ -97,10 +97,10 @@ def test_bootstrap(call, fake, machine_programs):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == f"[1/{len(steps.STEPS) + 2}] {'verify the medium':<44}    2.0 s"
-    assert lines[2].startswith("[3/5] place the archives ")
+    assert lines[2].startswith("[3/7] place the archives ")
     assert lines[2].endswith(" s  1 in /srv/scality")
     assert lines[4].endswith("2 states, 1 changed")
-    assert lines[5].startswith("MetalK8s 2.4.0-dev is there, after ")
+    assert lines[7].startswith("MetalK8s 2.4.0-dev is there, after ")
     assert (fake.root / command.LOG).stat().st_mode & 0o777 == 0o600
     assert "$ apt-get -q" in log(fake)
     assert machine_programs.calls("systemctl") == [], "nothing to mount"
@@ -124,9 +124,15 @@ def test_bootstrap(call, fake, machine_programs):
     assert configured["file_roots"] == {
         "metalk8s-2.4.0-dev": ["/srv/scality/metalk8s-2.4.0-dev/salt"]
     }
-    synced, first = machine_programs.calls("salt-call")
-    assert synced[-2:] == ["saltutil.sync_all", "saltenv=metalk8s-2.4.0-dev"]
-    assert first[-2:] == ["metalk8s.roles.node", "saltenv=metalk8s-2.4.0-dev"]
+    *alone, last = machine_programs.calls("salt-call")
+    assert {argv[0] for argv in alone} == {"--local"}
+    assert [argv[-2] for argv in alone] == [
+        "saltutil.sync_all",
+        "metalk8s.roles.node",
+        "metalk8s.salt-master,metalk8s.salt-minion",
+    ]
+    assert "--local" not in last, "the master is there by then"
+    assert last[-2:] == ["state.apply", "saltenv=metalk8s-2.4.0-dev"]
     environment = machine_programs.records("salt-call")[0]["env"]
     assert "LD_LIBRARY_PATH" not in environment
     assert (fake.root / "var/lib/metalk8s/bootstrap.version").read_text() == "2.4.0-dev\n"
@@ -196,7 +202,7 @@ def test_mount_that_shows_nothing(call, fake):
     fake.replace("etc/metalk8s/bootstrap.yaml", text, f"{text}\n  - /old.iso")
     status, _, err = call()
     assert status == 31
-    assert 'step 3 of 5, "place the archives"' in err
+    assert 'step 3 of 7, "place the archives"' in err
     assert "does not show version 2.3.0 although it is mounted" in err
 
 
@@ -220,11 +226,11 @@ def test_a_step_that_fails(call, fake, machine_programs):
     status, out, err = call()
     assert status == 31
     assert err == (
-        'bootstrap.sh: error: step 4 of 5, "install Salt": APT cannot install Salt from the '
+        'bootstrap.sh: error: step 4 of 7, "install Salt": APT cannot install Salt from the '
         f"medium: E: No space left\n    The log {fake.root / command.LOG} has more. "
         "Mend it and run bootstrap.sh again: it goes on from here.\n"
     )
-    assert "[4/5]" not in out
+    assert "[4/7]" not in out
     assert "FAILED: install Salt: " in log(fake)
     machine_programs("apt-get")
     assert call()[0] == 0

@@ -42,9 +42,9 @@ SWITCHES = ("proc/sys/net/ipv4/ip_forward",)
 PORTS = {
     2379: ("etcd", "etcd"),
     2380: ("etcd", "etcd"),
-    4505: ("the Salt master", "salt-master"),
-    4506: ("the Salt master", "salt-master"),
-    4507: ("the Salt API", "salt-api"),
+    4505: ("the Salt master", "/usr/bin/python3.11"),
+    4506: ("the Salt master", "/usr/bin/python3.11"),
+    4507: ("the Salt API", "/usr/bin/python3.11"),
     5443: ("the repositories", "nginx"),
     6443: ("the API server", "kube-apiserver"),
     10248: ("kubelet", "kubelet"),

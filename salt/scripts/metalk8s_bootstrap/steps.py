@@ -22,8 +22,12 @@ PACKAGE = "metalk8s-salt-minion"
 UNITS = "/etc/systemd/system"
 # A package manager that a killed run left has this long to end, in seconds.
 PACKAGE_LOCK = 120
-# What a machine becomes before there is a master to ask, in this order: title and states.
-LOCAL_STATES = (("node: packages, container engine, kubelet", "metalk8s.roles.node"),)
+# What a machine becomes before there is a master to ask, in this order: title and states. What a
+# state includes is applied with it; the highstate applies all of them again, through the master.
+LOCAL_STATES = (
+    ("container engine and kubelet", ("metalk8s.roles.node",)),
+    ("repositories and Salt", ("metalk8s.salt-master", "metalk8s.salt-minion")),
+)
 
 
 @dataclass(frozen=True)
@@ -181,15 +185,21 @@ def _install_rpm(run: Run, repository: dict[str, Any], version: str) -> None:
 
 
 # -- states ---------------------------------------------------------------------------------------
-def _local(name: str) -> Callable[[Run], str]:
+def _local(names: tuple[str, ...]) -> Callable[[Run], str]:
     def do(run: Run) -> str:
-        return str(run.salt.apply(name, local=True))
+        return str(run.salt.apply(*names, local=True))
 
     return do
+
+
+def highstate(run: Run) -> str:
+    """Let the master say what this machine is: the control plane, and what the cluster knows."""
+    return str(run.salt.apply(local=False))
 
 
 STEPS = (
     Step("place the archives", place_archives),
     Step("install Salt", install_salt),
     *(Step(title, _local(states)) for title, states in LOCAL_STATES),
+    Step("control plane and cluster", highstate),
 )

@@ -7,6 +7,8 @@ include:
   - metalk8s.kube-apiserver.absent
   - metalk8s.administrator.absent
   - metalk8s.etcd.absent
+  - metalk8s.salt-minion.absent
+  - metalk8s.salt-master.absent
   - metalk8s.repositories.absent
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent

@@ -2,6 +2,8 @@
 include:
   - metalk8s.roles.node
   - metalk8s.repositories
+  - metalk8s.salt-master
+  - metalk8s.salt-minion
   - metalk8s.roles.etcd
   - metalk8s.roles.master
   - metalk8s.kube-proxy

@@ -1,0 +1,15 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set master = metalk8s.salt_master %}
+
+Stop the Salt master:
+  file.absent:
+    - name: {{ metalk8s.kubelet.static_pods }}/salt-master.yaml
+
+Remove the files of the Salt master:
+  file.absent:
+    - names:
+      - {{ master.config_folder }}
+      - {{ master.data }}
+      - {{ master.key_folder }}
+    - require:
+      - file: Stop the Salt master

@@ -1,0 +1,39 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- from "metalk8s/macros.jinja" import certificate %}
+{%- set master = metalk8s.salt_master %}
+
+include:
+  - metalk8s.accounts
+  - metalk8s.authorities
+  - metalk8s.salt-master.configured
+
+{{ certificate(metalk8s, "the Salt API", master.config_folder ~ "/tls/server", "salt_api", master.account.name,
+               {"CN": "metalk8s-salt-api"}, ["serverAuth"],
+               ["DNS:" ~ metalk8s.node.name, "IP:" ~ metalk8s.networks.control_plane.address]) }}
+
+Create the folders of Salt keys:
+  file.directory:
+    - names:
+      - {{ master.key_folder }}:
+        - user: {{ master.account.name }}
+        - group: {{ master.account.name }}
+      - {{ master.key_folder }}/minions:
+        - user: {{ master.account.name }}
+        - group: {{ master.account.name }}
+      - {{ metalk8s.salt_minion.key_folder }}:
+        - user: root
+        - group: root
+    - mode: "0700"
+    - makedirs: true
+    - require:
+      - user: Create the account {{ master.account.name }}
+
+Let the Salt master and the minion of this machine know each other:
+  metalk8s_salt_keys.exchanged:
+    - name: {{ metalk8s.node.name }}
+    - master_keys: {{ master.key_folder }}
+    - minion_keys: {{ metalk8s.salt_minion.key_folder }}
+    - account: {{ master.account.name }}
+    - key_bits: {{ metalk8s.pki.key_bits }}
+    - require:
+      - file: Create the folders of Salt keys

@@ -1,0 +1,43 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set master = metalk8s.salt_master %}
+
+include:
+  - metalk8s.accounts
+
+Create the folders of the Salt master:
+  file.directory:
+    - names:
+      - {{ master.config_folder }}
+      - {{ master.config_folder }}/master.d
+      - {{ master.config_folder }}/site
+      - {{ master.config_folder }}/tls
+    - user: root
+    - group: root
+    - mode: "0755"
+    - makedirs: true
+
+Configure the Salt master:
+  file.managed:
+    - name: {{ master.config_folder }}/master.d/metalk8s.conf
+    - source: salt://metalk8s/salt-master/files/master.conf.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - file: Create the folders of the Salt master
+
+# A copy, which the master's account may read: of /etc/metalk8s itself the pod sees nothing.
+Give the bootstrap configuration to the Salt master:
+  file.managed:
+    - name: {{ master.config_folder }}/site/bootstrap.yaml
+    - source: /etc/metalk8s/bootstrap.yaml
+    - user: root
+    - group: {{ master.account.name }}
+    - mode: "0640"
+    - show_changes: false
+    - require:
+      - file: Create the folders of the Salt master
+      - group: Create the group {{ master.account.name }}

@@ -1,0 +1,19 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+# The package stays: it is what applies this.
+Stop the Salt minion:
+  service.dead:
+    - name: {{ metalk8s.salt_minion.service }}
+    - enable: false
+
+Release the version of the Salt minion:
+  pkg.unheld:
+    - pkgs: {{ metalk8s.salt_minion.packages | json }}
+
+Remove the configuration of the Salt minion:
+  file.absent:
+    - names:
+      - {{ metalk8s.salt_minion.config }}
+      - {{ metalk8s.salt_minion.key_folder }}
+    - require:
+      - service: Stop the Salt minion
