@@ -14,6 +14,8 @@ Remove the configuration of the Salt minion:
   file.absent:
     - names:
       - {{ metalk8s.salt_minion.config }}
-      - {{ metalk8s.salt_minion.key_folder }}
+{%- for key in ("minion.pem", "minion.pub", "minion_master.pub") %}
+      - {{ metalk8s.salt_minion.key_folder }}/{{ key }}
+{%- endfor %}
     - require:
       - service: Stop the Salt minion
