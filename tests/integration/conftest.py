@@ -8,17 +8,20 @@ fails.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from tests.integration.checkout import Checkout
+from tests.testbed import machine
+from tests.testbed.machine import Bootstrapped, Machine, Sniffer
 
 ROOT = pathlib.Path(__file__).parents[2]
 ENGINE_TESTS = "metalk8s-test"
@@ -102,6 +105,26 @@ def debian_root_image(facts: dict[str, dict[str, object]]) -> str:
     reference = str(facts["testbed_image"]["reference"])
     run("docker", "image", "inspect", reference)
     return reference
+
+
+@pytest.fixture(scope="session")
+def node(
+    debian_root_image: str, iso: pathlib.Path, build_root: pathlib.Path, version: str
+) -> Callable[[], contextlib.AbstractContextManager[tuple[Machine, Sniffer]]]:
+    """Return what starts a clean machine with the ISO, on a network without a way out."""
+    require("docker")
+    key = build_root / "keys" / "metalk8s.gpg"
+    return functools.partial(machine.started, debian_root_image, iso, key, version)
+
+
+@pytest.fixture(scope="session")
+def first(
+    node: Callable[[], contextlib.AbstractContextManager[tuple[Machine, Sniffer]]],
+) -> Iterator[Bootstrapped]:
+    """Bootstrap a machine, once for all tests of what comes of it."""
+    with node() as (found, sniffer):
+        output = found.bootstrap()
+        yield Bootstrapped(found, sniffer, output, found.files())
 
 
 @pytest.fixture(scope="session")

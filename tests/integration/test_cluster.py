@@ -1,71 +1,24 @@
-"""The first machine of a cluster, from the real ISO: what the highstate makes of a clean one.
+"""The cluster that bootstrap.sh made of a machine: what it is like, and that it can be taken back.
 
-The machine is a node of the test bed on a network without a way out. Salt comes to it as a package
-of the ISO, and runs without a master.
-
-Runs ``docker``. The fixtures ``iso_tree`` and ``debian_root_image`` come from ``conftest.py``.
+Runs ``docker``. The fixture ``first`` comes from ``conftest.py``.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import pathlib
 import re
-import subprocess
-import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
 
 from tests.integration import kubeadm
-from tests.integration.conftest import ROOT, require, run
+from tests.integration.conftest import require
+from tests.testbed.machine import KUBECTL, Bootstrapped, Machine, changed, changes, failed
 
 pytestmark = pytest.mark.integration
 
-SITE = {
-    # the node is a container: its engine's cgroups are not systemd's
-    "container_engine": {"cgroup_driver": "cgroupfs", "restrict_oom_score_adj": True},
-    # its disk is the whole machine's, which others fill
-    "kubelet": {
-        "eviction_hard": {
-            "imagefs.available": "1%",
-            "memory.available": "50Mi",
-            "nodefs.available": "1%",
-        }
-    },
-}
-TREE = "/srv/scality/metalk8s-{version}"
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
-SALT_CALL = "salt-call --local --log-level=critical --out=json"
-# As an operator would do it who has nothing but the ISO.
-INSTALL_SALT = """
-set -eu
-cat >/etc/apt/sources.list.d/once.sources <<END
-Types: deb
-URIs: file:{tree}/packages/debian/metalk8s
-Suites: bookworm
-Components: main
-Signed-By: {tree}/keys/metalk8s.asc
-END
-apt-get -q update
-DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install metalk8s-salt-minion
-rm /etc/apt/sources.list.d/once.sources
-mkdir -p /etc/metalk8s
-"""
-MINION = """\
-file_client: local
-systemd.scope: false
-id: bootstrap
-pillarenv_from_saltenv: true
-file_roots:
-  metalk8s-{version}: [{tree}/salt]
-pillar_roots:
-  metalk8s-{version}: [{tree}/pillar]
-"""
 WEB = """\
 apiVersion: v1
 kind: Pod
@@ -103,112 +56,10 @@ spec:
 """
 
 
-class Machine:
-    """A node of the test bed with the ISO's tree at its place."""
-
-    def __init__(self, name: str, version: str, address: str) -> None:
-        self.name, self.version, self.address = name, version, address
-
-    def shell(self, script: str, text: str | None = None) -> str:
-        """Run a script on it, for what it prints."""
-        return run("docker", "exec", "-i", self.name, "sh", "-c", script, input=text or "")
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file on it."""
-        self.shell(f"cat >{path}", text)
-
-    def apply(self, *arguments: str) -> dict[str, dict[str, Any]]:
-        """Apply the highstate, or what is named: ID and name of the state → result."""
-        words = [*SALT_CALL.split(), "state.apply", *arguments, f"saltenv=metalk8s-{self.version}"]
-        done = subprocess.run(
-            ["docker", "exec", self.name, *words],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.stdout.startswith("{"), done.stdout + done.stderr
-        results = json.loads(done.stdout)["local"]
-        assert isinstance(results, dict), results
-        return {f"{result['__id__']} {result['name']}": result for result in results.values()}
-
-    def sync(self) -> None:
-        """Let Salt have the modules of the tree, as before any first state."""
-        self.shell(f"{SALT_CALL} saltutil.sync_all saltenv=metalk8s-{self.version}")
-
-    def kubectl(self, arguments: str, text: str | None = None) -> str:
-        """Run ``kubectl`` on it as the administrator."""
-        return self.shell(f"{KUBECTL} {arguments}", text)
-
-    def wait(self, script: str, seconds: int = 120) -> str:
-        """Run a script until it succeeds and prints something."""
-        until = time.monotonic() + seconds
-        while True:
-            argv = ["docker", "exec", self.name, "sh", "-c", script]
-            done = subprocess.run(argv, capture_output=True, text=True, check=False)
-            if done.returncode == 0 and done.stdout.strip():
-                return done.stdout
-            assert time.monotonic() < until, f"{script}: {done.stdout}{done.stderr}"
-            time.sleep(1)
-
-
-def failed(results: dict[str, dict[str, Any]]) -> dict[str, str]:
-    """Keep what failed, and why."""
-    return {name: result["comment"] for name, result in results.items() if not result["result"]}
-
-
-def changed(results: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Keep what changed."""
-    return {name: result["changes"] for name, result in results.items() if result["changes"]}
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[str]:
-    """Make a network without a way out."""
-    require("docker")
-    name = f"metalk8s-test-cluster-{os.getpid()}"
-    run("docker", "network", "create", "--internal", name)
-    yield name
-    run("docker", "network", "rm", name)
-
-
-@pytest.fixture(scope="module")
-def clean(
-    network: str, debian_root_image: str, iso_tree: pathlib.Path, version: str
-) -> Iterator[Machine]:
-    """Start a machine that has Salt and the operator's configuration, and nothing else."""
-    tree = TREE.format(version=version)
-    lines = (ROOT / "tests/testbed/node/run.args").read_text(encoding="utf-8").splitlines()
-    arguments = [line for line in lines if line and not line.startswith("#")]
-    name = run(
-        *("docker", "run", "--detach", "--hostname=bootstrap", f"--network={network}"),
-        *(*arguments, f"--volume={iso_tree}:{tree}:ro", debian_root_image),
-    ).strip()
-    try:
-        inspected = json.loads(run("docker", "inspect", name))[0]
-        found = inspected["NetworkSettings"]["Networks"][network]
-        machine = Machine(name, version, found["IPAddress"])
-        machine.wait("systemctl is-system-running --wait | grep -E 'running|degraded'")
-        machine.shell(INSTALL_SALT.format(tree=tree))
-        machine.write("/etc/salt/minion", MINION.format(tree=tree, version=version))
-        cidr = f"{found['IPAddress'].rpartition('.')[0]}.0/24"
-        configuration = {
-            "networks": {"controlPlane": ["192.0.2.0/24", cidr], "workloadPlane": cidr},
-            "ca": {"minion": "bootstrap"},
-            "site": SITE,
-        }
-        machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(configuration))
-        machine.sync()
-        yield machine
-    finally:
-        run("docker", "rm", "--force", "--volumes", name)
-
-
-@pytest.fixture(scope="module")
-def cluster(clean: Machine) -> Machine:
-    """Apply the highstate."""
-    results = clean.apply()
-    assert not failed(results)
-    return clean
+@pytest.fixture(scope="session")
+def cluster(first: Bootstrapped) -> Machine:
+    """Return the machine that is a cluster."""
+    return first.machine
 
 
 def test_node_is_ready(cluster: Machine) -> None:
@@ -228,11 +79,11 @@ def test_node_is_ready(cluster: Machine) -> None:
 
 def test_control_plane_runs(cluster: Machine) -> None:
     """All pods, none of which was started twice."""
-    names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "repositories")
-    for name in names:  # the kubelet tells of its static pods once a minute
-        cluster.wait(
-            f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers | grep 1/1.*Running"
-        )
+    names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+    for name in (*names, "repositories", "salt-master"):
+        # The kubelet tells of its static pods once a minute.
+        pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
+        cluster.wait(f"{pod} | grep -E '(1/1|2/2) +Running'")
     cluster.kubectl("-n kube-system rollout status daemonset/kube-proxy --timeout=60s")
     pods = json.loads(cluster.kubectl("-n kube-system get pods -o json"))["items"]
     restarts = {
@@ -241,17 +92,6 @@ def test_control_plane_runs(cluster: Machine) -> None:
         for status in pod["status"]["containerStatuses"]
     }
     assert set(restarts.values()) == {0}, restarts
-
-
-def test_second_run_changes_nothing(cluster: Machine) -> None:
-    """Neither a file nor an object, and no container is another afterwards."""
-    before = cluster.shell("ctr --namespace k8s.io tasks list --quiet | sort")
-    again = cluster.apply()
-    assert not failed(again)
-    assert not changed(again)
-    assert cluster.shell("ctr --namespace k8s.io tasks list --quiet | sort") == before
-    foreseen = cluster.apply("test=True")
-    assert not {name for name, result in foreseen.items() if result["result"] is not True}
 
 
 def test_pod_from_the_iso_serves(cluster: Machine, iso_tree: pathlib.Path) -> None:
@@ -364,15 +204,15 @@ def test_services_listen_on_their_plane_only(cluster: Machine) -> None:
         if "sshd" not in line
     }
     anywhere = {pair for pair in where if not pair[0].startswith(("127.", "[::1]"))}
-    ports = {"2379", "2380", "5443", "6443", "10250"}
+    ports = {"2379", "2380", "4505", "4506", "4507", "5443", "6443", "10250"}
     assert anywhere == {(cluster.address, port) for port in ports}
 
 
 def test_keys_are_their_owners_only(cluster: Machine) -> None:
     """No key can be read by others; the one that two programs share, by their group."""
     listed = cluster.shell(
-        "find /etc/kubernetes /etc/metalk8s -type f \\( -name '*.key' -o -name '*.conf' "
-        "-o -path '*/encryption/*' \\) ! -path '*/conf.d/*' -printf '%m %p\\n'"
+        "find /etc/kubernetes /etc/metalk8s -type f ! -path '*.d/*' "
+        "\\( -name '*.key' -o -name '*.conf' -o -path '*/encryption/*' \\) -printf '%m %p\\n'"
     )
     modes = {line.split()[1]: line.split()[0] for line in listed.splitlines()}
     assert modes.pop("/etc/kubernetes/pki/sa.key") == "640"
@@ -398,14 +238,13 @@ def test_renewed_certificate_restarts_its_pod(cluster: Machine) -> None:
 
 
 def test_starts_again_by_itself(cluster: Machine) -> None:
-    """After the machine was off: the node, the API and the registry are back, and nothing to do."""
-    run("docker", "restart", "--time=30", cluster.name)
-    cluster.wait("systemctl is-system-running --wait | grep -E 'running|degraded'")
+    """After the machine was off: ISO, node and API are back, and nothing is left to do."""
+    cluster.restart()
+    place = f"/srv/scality/metalk8s-{cluster.version}"
+    assert "MANIFEST" in cluster.shell(f"ls {place}")
     cluster.wait(f"{KUBECTL} get --raw /readyz")
-    results = cluster.apply()
-    assert not failed(results)
-    assert not changed(results)
     cluster.kubectl("wait --for=condition=Ready node/bootstrap --timeout=60s")
+    assert changes(cluster.bootstrap(script=f"{place}/bootstrap.sh")) == [0, 0, 0]
 
 
 def test_absent_takes_everything_back(cluster: Machine) -> None:
@@ -417,7 +256,7 @@ def test_absent_takes_everything_back(cluster: Machine) -> None:
         "/etc/metalk8s/pki/*.key /etc/metalk8s/repositories /var/lib/etcd/* 2>/dev/null || true"
     )
     assert left == ""
-    assert cluster.shell("grep -lE '^(kube|etcd|nginx)' /proc/[0-9]*/comm || true") == ""
+    assert cluster.shell("grep -lE '^(kube|etcd|nginx|salt)' /proc/[0-9]*/comm || true") == ""
     assert cluster.shell("getent passwd | grep metalk8s || true") == ""
     again = cluster.apply(packages)
     assert not failed(again)
