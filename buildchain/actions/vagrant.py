@@ -240,6 +240,7 @@ def _write_settings(machines: Machines, kind: str) -> None:
     layout, bed = machines.layout, machines.bed
     document = {
         "version": machines.version,
+        "key": str(layout.keys / "metalk8s.gpg"),
         "tree": str(layout.iso_root),
         "tree_identity": _tree_identity(layout.iso_root),
         "network": bed.name,

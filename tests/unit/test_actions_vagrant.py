@@ -177,6 +177,7 @@ def test_a_new_machine_is_saved_before_it_is_provisioned(machine_of, fake_progra
     document = json.loads(machines.bed.settings.read_text())
     assert document["version"] == "2.8.0"
     assert document["tree"] == str(machines.layout.iso_root)
+    assert document["key"] == str(machines.layout.keys / "metalk8s.gpg")
     assert "image" not in document
     fake_program.forget()
     vagrant.up(machines)
