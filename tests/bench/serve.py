@@ -108,8 +108,9 @@ def nginx(folder: Path, text: str, keys: tuple[Path, Path]) -> Iterator[Server]:
         main = f"user root;\n{main}"
     (folder / "nginx").write_text(main)
     (folder / "site.conf").write_text(
-        f"server {{ listen {plain} reuseport; listen {secure} ssl reuseport; ssl_certificate {keys[0]}; "
-        f"ssl_certificate_key {keys[1]}; keepalive_requests 1000000;\n{text} }}\n"
+        f"server {{ listen {plain} reuseport; listen {secure} ssl reuseport; "
+        f"ssl_certificate {keys[0]}; ssl_certificate_key {keys[1]}; "
+        f"keepalive_requests 1000000;\n{text} }}\n"
     )
     child = subprocess.Popen(
         ["nginx", "-e", "stderr", "-c", folder / "nginx", "-g", "daemon off;"],

@@ -123,8 +123,8 @@ def test_every_package_is_needed_and_its_absence_is_named(
 COME_AND_GO = r"""
 snapshot() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /srv \
-        -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \) -prune \
-        -o -path /opt -o -printf '%M %U %G %p %l\n' | sort
+        -o -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/cache -o -path /var/log \) \
+        -prune -o -path /opt -o -printf '%M %U %G %p %l\n' | sort
     [ ! -d /opt ] || find /opt -mindepth 1 # dpkg takes the empty folder along
     getent passwd
     getent group
@@ -138,7 +138,8 @@ cd /tmp/next
 apt-get -q download $OURS
 for deb in *.deb; do
     dpkg-deb -R "$deb" tree
-    sed -i 's/^Version: .*/&+next/; s/\(metalk8s-salt\|kube[a-z]*\) (= \([^)]*\))/\1 (= \2+next)/g' tree/DEBIAN/control
+    sed -i -e 's/^Version: .*/&+next/' \
+        -e 's/\(metalk8s-salt\|kube[a-z]*\) (= \([^)]*\))/\1 (= \2+next)/g' tree/DEBIAN/control
     dpkg-deb --root-owner-group -Znone -b tree next.deb >/dev/null
     rm -r tree
     mv next.deb "$deb"
