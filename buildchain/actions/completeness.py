@@ -26,6 +26,8 @@ ENTRIES: Mapping[str, str] = {
     "MANIFEST.sig": VERIFIER,
     "SHA256SUM": VERIFIER,
     "SHA256SUM.sig": VERIFIER,
+    "bootstrap.example.yaml": OPERATOR,
+    "bootstrap.sh": OPERATOR,
     "keys/metalk8s.asc": OPERATOR,
     "keys/metalk8s.gpg": VERIFIER,
     "lock/debian.lock": OPERATOR,

@@ -52,8 +52,14 @@ def _descend(check: Check, path: str, blobs: str, who: str) -> None:
 
 def compare_served(check: Check, versions: Versions, trees: Mapping[str, str]) -> None:
     """Compare the registry's configuration with the images."""
+    import static_container_registry as registry
+
     text = check.text(CONFIG) or ""
-    served = set(re.findall(rf'alias "{re.escape(versions.mount)}/([^"]+)"', text))
+    root = f"{versions.mount}/images"
+    roots = set(re.findall(r'alias "([^"$]+)/\$', text))
+    if roots - {root}:
+        check.problem(f"{CONFIG} serves {', '.join(sorted(roots - {root}))}, not {root}")
+    served = {f"images/{path}" for path in registry.served(text)}
     for path in served:
         check.want(path, CONFIG)
     for image, folder in trees.items():

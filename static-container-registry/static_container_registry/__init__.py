@@ -5,6 +5,7 @@ configuration, ``check`` proves the directory complete. Importing this package r
 no file and starts no process.
 """
 
+from .archive import served
 from .audit import check
 from .configuration import Options, Parts, render
 from .errors import OptionError, Problem, RegistryError, ToolError, TreeError
@@ -27,4 +28,5 @@ __all__ = [
     "check",
     "read_tree",
     "render",
+    "served",
 ]

@@ -36,7 +36,7 @@ from .syntax import (
     json_error,
     refuse_writes,
 )
-from .table import FIND, TABLE, render_table
+from .table import FIND, TABLE, parse_tables, render_table
 
 _TYPES = {DOCKER: "docker", DOCKER_LIST: "docker-list", OCI: "oci", OCI_INDEX: "oci-index"}
 _NAMES = f"{VARIABLE}_names"  # of the catalogue, with a comma behind each
@@ -86,6 +86,16 @@ def render_archive(repositories: tuple[Repository, ...], prefix: str, root: str)
         *_errors(space),
     )
     return "\n".join([refuse_writes(), *_routes(names, space, lead), _catalog(names, lead), inside])
+
+
+def served(text: str) -> frozenset[str]:
+    """Return the files that a configuration serves, relative to the roots of its archives."""
+    tables = parse_tables(text)
+    manifests = (value.split(" ", 2)[2] for value in tables.get("manifests", {}).values())
+    blobs = (
+        f"{folder}/{key.rpartition(':')[2]}" for key, folder in tables.get("blobs", {}).items()
+    )
+    return frozenset((*manifests, *blobs))
 
 
 def _placeholders(text: str) -> list[str]:

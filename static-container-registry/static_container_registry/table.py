@@ -13,15 +13,19 @@ A bucket's size is bounded, so is the time to search it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from .alternation import common_beginning
-from .syntax import ROOM, VARIABLE, block, quoted
+from .syntax import ROOM, SPACE, VARIABLE, block, quoted
 
 # What looks an entry up; a value's pattern and a semicolon go after it.
 FIND = r"^([^ ;]+) (?:[^;]*+;)+?\1 "
 TABLE = f"{VARIABLE}_table"
 KEY = f"{VARIABLE}_name/{VARIABLE}_reference"
+_AGAIN = f"${{{TABLE[1:]}}}"  # what a piece goes on from
+_LOCATION = re.compile(rf'location \^~ "{SPACE}/[^"]*?/(\w+)/[^"]*" \{{\n((?: +set .*\n)+)')
+_PIECE = re.compile(rf"set {re.escape(TABLE)} '([^']*)';")
 
 
 def render_table(address: str, entries: Mapping[str, str], follow: str) -> str:
@@ -42,6 +46,19 @@ def render_table(address: str, entries: Mapping[str, str], follow: str) -> str:
         )
         for prefix, bucket in sorted(buckets.items(), key=lambda pair: pair[0].replace("/", "\0"))
     )
+
+
+def parse_tables(text: str) -> dict[str, dict[str, str]]:
+    """Read the tables of a configuration back: last folder of the address to entries."""
+    tables: dict[str, dict[str, str]] = {}
+    for kind, body in _LOCATION.findall(text):
+        bucket = "".join(
+            piece.replace(r"\\", "\\").removeprefix(_AGAIN) for piece in _PIECE.findall(body)
+        )
+        for entry in bucket.removeprefix(f"{KEY} ;").split(";")[:-1]:
+            key, _, value = entry.partition(" ")
+            tables.setdefault(kind, {})[key] = value
+    return tables
 
 
 _Entries = list[tuple[str, str]]

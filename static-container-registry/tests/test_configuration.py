@@ -14,6 +14,7 @@ from static_container_registry import (
     Tag,
     read_tree,
     render,
+    served,
 )
 from static_container_registry.__main__ import main
 from tests.fixture_tree import OCI, sha256
@@ -50,6 +51,15 @@ def test_everything_is_the_archive_followed_by_the_constants(tree: Path) -> None
     whole = render(images, Options("/r"))
     header = both[1].splitlines()[0]
     assert whole == both[0] + "\n" + both[1].replace(f"{header}\n\n", "")
+
+
+@pytest.mark.parametrize("options", [Options("/srv/images"), SOLUTION, Options("$root", "a/b")])
+def test_what_is_served_can_be_read_back(tree: Path, options: Options) -> None:
+    repositories = read_tree(tree)
+    files = {document.path for one in repositories for document in one.documents}
+    files |= {f"{blob.folder}/{blob.hex}" for one in repositories for blob in one.blobs}
+    assert served(render(repositories, options)) == files
+    assert served("server { }") == set()
 
 
 @pytest.mark.parametrize("parts", list(Parts))

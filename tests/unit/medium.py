@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from collections.abc import Iterable
+
+from static_container_registry import Document, Options, Repository, render
 
 from buildchain import listing
 from buildchain.listing import Entry
@@ -94,8 +97,9 @@ Load the image:
     "_modules/metalk8s_network.py": "def address(network):\n    pass\n",
 }
 SCRIPTS = {
+    "bootstrap.example.yaml": "{}",
     "verify.sh": "manifest=$root/MANIFEST\n",
-    "install.sh": 'sh "$root/verify.sh" "$root"\npython3 -m metalk8s_install\n',
+    "bootstrap.sh": 'sh "$root/verify.sh" "$root"\npython3 -m metalk8s_install\n',
     "metalk8s_install/__init__.py": "",
     "metalk8s_install/__main__.py": "from metalk8s_install import medium\nmedium.run()\n",
     "metalk8s_install/medium.py": "import metalk8s_install.names as names\n\ndef run(self):\n"
@@ -187,6 +191,14 @@ def rpm(release: str, packages: dict[str, tuple[str, str]]) -> dict[str, str | b
     }
 
 
+def serving(paths: Iterable[str]) -> str:
+    """Return a registry configuration that serves files."""
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    documents = tuple(Document(sha(path), kind, path.removeprefix("images/")) for path in paths)
+    options = Options(f"{MOUNT}/images", f"metalk8s-{VERSION}")
+    return str(render([Repository("all", (), documents)], options))
+
+
 def complete() -> dict[str, bytes]:
     """Return a complete medium: path to content."""
     versions = {
@@ -199,14 +211,13 @@ def complete() -> dict[str, bytes]:
         },
     }
     images = {**image("web", "1.0"), **index("kube-index", "v1.20.2")}
-    served = "".join(f'alias "{MOUNT}/{path}";\n' for path in images)
     files: dict[str, str | bytes] = {
         "product.txt": f"NAME=Demo\nVERSION={VERSION}\n",
         "keys/metalk8s.gpg": "key",
         "keys/metalk8s.asc": "key",
         "lock/debian.lock": "{}",
         "lock/replaced.txt": "",
-        "registry-config.inc": served,
+        "registry-config.inc": serving(images),
         "SHA256SUM": "sums",
         "SHA256SUM.sig": "signature",
         "MANIFEST.sig": "signature",

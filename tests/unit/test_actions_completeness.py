@@ -7,15 +7,7 @@ from buildchain.errors import ContentError
 from tests.unit import medium
 from tests.unit.medium import VERSION, Memory, complete, listed
 
-ENTRIES = {**completeness.ENTRIES, "install.sh": "the operator"}
-
-
 SPARE = {path: text.encode() for path, text in medium.image("spare", "1").items()}
-
-
-@pytest.fixture(autouse=True)
-def entries(monkeypatch):
-    monkeypatch.setattr(completeness, "ENTRIES", ENTRIES)
 
 
 def problems(files, declared=None, given=None):
@@ -79,6 +71,10 @@ LEFT_OVER = "is on the medium, nothing refers to it"
         ),
         ({**complete(), "salt/metalk8s/old.sls": b"{}"}, f"salt/metalk8s/old.sls {LEFT_OVER}"),
         ({**complete(), "salt/_modules/metalk8s_old.py": b""}, f"metalk8s_old.py {LEFT_OVER}"),
+        (
+            changed("registry-config.inc", f"{medium.MOUNT}/images/", "/mnt/images/"),
+            f"registry-config.inc serves /mnt/images, not {medium.MOUNT}/images",
+        ),
         ({**complete(), "notes.txt": b""}, f"notes.txt {LEFT_OVER}"),
         ({**complete(), "images/web/1.0/0abc": b""}, f"images/web/1.0/0abc {LEFT_OVER}"),
         (
@@ -136,8 +132,8 @@ LEFT_OVER = "is on the medium, nothing refers to it"
             "salt/gone.json is not on the medium, metalk8s_install/medium.py wants it",
         ),
         (
-            changed("install.sh", "$root/verify.sh", "$root/check.sh"),
-            "check.sh is not on the medium, install.sh wants it",
+            changed("bootstrap.sh", "$root/verify.sh", "$root/check.sh"),
+            "check.sh is not on the medium, bootstrap.sh wants it",
         ),
         (
             changed("metalk8s_install/names.py", "metalk8s.extra", "metalk8s.none"),
@@ -162,8 +158,8 @@ def test_a_reference_by_digest():
 
 def test_what_is_declared_unused_may_be_there():
     files = {**complete(), **SPARE}
-    for path in SPARE:
-        files["registry-config.inc"] += f'alias "{medium.MOUNT}/{path}";\n'.encode()
+    images = [path for path in files if path.startswith("images/")]
+    files["registry-config.inc"] = medium.serving(images).encode()
     assert problems(listed(files), {"spare:1": "for the site's own pods"}) == []
     [problem] = problems(listed(complete()), {"web:1.0": "not true"})
     assert problem == "image web:1.0 is declared unused, but something refers to it"

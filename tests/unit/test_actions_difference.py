@@ -37,7 +37,7 @@ def new():
     }
     files |= {p: t.encode() if isinstance(t, str) else t for p, t in repositories.items()}
     files["product.txt"] = b"VERSION=3.0.0\nGIT=3.0.0-0-gabc\n"
-    del files["install.sh"]
+    del files["bootstrap.sh"]
     files["notes.txt"] = b"<&>"
     return listed(files, version="3.0.0")
 
@@ -74,7 +74,7 @@ def test_as_text():
         "Images: 1 new, 0 gone, 1 changed",
         "  web [images]: 1.0 -> 1.1 (0 B)",
         "  notes.txt: is new",
-        "  install.sh: is gone",
+        "  bootstrap.sh: is gone",
         "  product.txt: other content (+7 B)",
     ):
         assert line in lines, line
