@@ -89,11 +89,14 @@ def write(path: Path, build_root: Path, made: Made) -> Receipt:
     :raises ContentError: an output is no file of its own.
     """
     outputs = []
+    hashed: dict[tuple[int, int], str] = {}  # by inode: what is linked is read once
     for file in files(made.paths):
         if file.is_symlink():
             raise ContentError(f"{file} is a symbolic link, which no output may be")
         status = file.stat()
-        digest = made.digests.get(file) or sha256(file)
+        inode = status.st_dev, status.st_ino
+        digest = made.digests.get(file) or hashed.get(inode) or sha256(file)
+        hashed[inode] = digest
         relative = file.relative_to(build_root).as_posix()
         outputs.append(Output(relative, digest, status.st_size, status.st_mode & 0o777))
     receipt = Receipt(tuple(outputs), made.facts)

@@ -110,10 +110,11 @@ def make(layout: Layout, recipe: Recipe, below: Below, *, docker: str, skopeo_bi
             digests = _lay_out(folder / "export", fresh, recipe, below)
     final = layout.image(image.name, image.version)
     manifest = final / "manifest.json"
+    digest = receipt.sha256(manifest)
     return Made(
         (final,),
-        {"name": image.name, "version": image.version, "digest": receipt.sha256(manifest)},
-        {final / name: name for name in digests},
+        {"name": image.name, "version": image.version, "digest": digest},
+        {manifest: digest, **{final / name: name for name in digests}},
     )
 
 

@@ -6,11 +6,14 @@ On disk: ``registry-config.inc``, included by the server block of whoever mounts
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from buildchain import receipt
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
 from buildchain.receipt import Made, files, write_whole
+from buildchain.store.blobs import link
 
 CONFIG = "registry-config.inc"
 MOUNTS = "/srv/scality"  # where installed systems mount archives
@@ -31,9 +34,10 @@ def place(version: str) -> str:
     return f"metalk8s-{version}"
 
 
-def generate(layout: Layout, version: str) -> Made:
-    """Write the configuration of all images.
+def generate(layout: Layout, version: str, images: Iterable[Path]) -> Made:
+    """Write the configuration of the images.
 
+    :param images: receipts of the steps that made them: what else lies beside is not shipped.
     :raises ContentError: an image cannot be served; every reason is named.
     """
     import static_container_registry as registry
@@ -42,10 +46,16 @@ def generate(layout: Layout, version: str) -> Made:
         name_prefix=place(version),
         server_root=f"{MOUNTS}/{place(version)}/images",
     )
-    try:
-        text = registry.render(registry.read_tree(layout.images), options)
-    except registry.RegistryError as error:
-        raise ContentError(error.reason, solution=error.solution) from error
+    with layout.scratch("registry-") as scratch:
+        for path in images:
+            for made in receipt.read(path).outputs:
+                source = layout.build / made.path
+                link(source, Path(scratch) / source.relative_to(layout.images))
+        try:
+            text = registry.render(registry.read_tree(Path(scratch)), options)
+        except registry.RegistryError as error:
+            reason = error.reason.replace(scratch, str(layout.images))
+            raise ContentError(reason, solution=error.solution) from error
     output = layout.registry_config / CONFIG
     write_whole(output, text)
     return Made((output,))

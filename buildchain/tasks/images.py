@@ -156,11 +156,12 @@ def task__registry_config() -> Iterator[Task]:
     """Generate the nginx configuration that serves the images of the ISO."""
     context = current()
     version = context.catalog.version.full
+    receipts = tuple(map(context.layout.receipt, image_steps(context)))
     yield Step(
         context.layout,
         REGISTRY,
         title("GENERATE", "configuration of the registry"),
-        functools.partial(registry.generate, context.layout, version),
+        functools.partial(registry.generate, context.layout, version, receipts),
         inputs=registry.generator_files(),
         needs=(SHARE, *image_steps(context)),
         config={"place": registry.place(version)},

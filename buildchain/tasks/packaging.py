@@ -284,7 +284,8 @@ def _redhat(context: Context) -> Made:
     with signing.signer(layout, context.config.signing_key) as signer:
         if not redhat.releases(context):
             folders = rpm_folders(context)
-            return Made(repositories.make_rpm_repositories(folders, ours, signer, epoch=epoch))
+            repositories.make_rpm_repositories(folders, ours, signer, epoch=epoch)
+            return Made(folders, digests=_known_rpms(context))
         for release in redhat.releases(context):
             # Blobs are named by hash; a repository wants the packages' names.
             with layout.scratch("rpms-") as scratch:
@@ -295,7 +296,19 @@ def _redhat(context: Context) -> Made:
     with repositories.replaced(layout.rpm_keys) as fresh:
         for name, key in redhat.keys(context):
             write_whole(fresh / name, key.read_text(encoding="ascii"))
-    return Made((*rpm_folders(context), layout.rpm_keys))
+    return Made((*rpm_folders(context), layout.rpm_keys), digests=_known_rpms(context))
+
+
+def _known_rpms(context: Context) -> dict[Path, str]:
+    """Return the SHA-256 of packages in the repositories, as who made or fetched them knows it."""
+    layout = context.layout
+    signed = receipt.read(layout.receipt(redhat.SIGN)).outputs
+    ours = {Path(output.path).name: output.sha256 for output in signed}
+    known = {folder / name: ours[name] for folder in rpm_folders(context) for name in ours}
+    for release in redhat.releases(context):
+        for file in rpms.read_closure(layout.closure(redhat.closure_name(release))):
+            known[layout.rpm_repository(release) / file.file] = file.sha256
+    return known
 
 
 def _debian(context: Context) -> Made:
@@ -314,7 +327,13 @@ def _debian(context: Context) -> Made:
             architecture=pins.architecture,
             epoch=pins.content_epoch,
         )
-    return Made((folder,))
+    pool_of = folder / "pool" / repository.COMPONENT
+    made_by = [stage(package.name, "pkg_deb") for package in pins.packages]
+    outputs = [output for name in made_by for output in receipt.read(layout.receipt(name)).outputs]
+    known = {pool_of / Path(output.path).name: output.sha256 for output in outputs}
+    for file in debian.read_closure(layout.closure("node")):
+        known[pool_of / file.pool_name] = file.sha256
+    return Made((folder,), digests=known)
 
 
 def check_step(family: str) -> str:

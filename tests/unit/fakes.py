@@ -83,7 +83,8 @@ if "release" in argv:
     for path in files:
         print("", sha(path), path.stat().st_size, path.relative_to(folder).as_posix())
 for path in files if "packages" in argv else ():
-    name, version, arch = (path.read_text().removesuffix(".deb").split("_") + ["1", "all"])[:3]
+    first = path.read_text().split("\\n")[0]
+    name, version, arch = (first.removesuffix(".deb").split("_") + ["1", "all"])[:3]
     fields = {"Package": name, "Version": version.replace("%3a", ":"), "Architecture": arch,
               "Filename": path.as_posix(), "Size": path.stat().st_size, "SHA256": sha(path)}
     print("\\n".join(f"{key}: {value}" for key, value in fields.items()) + "\\n")

@@ -3,8 +3,10 @@ import json
 
 import pytest
 
+from buildchain import receipt
 from buildchain.actions import registry
 from buildchain.errors import ContentError
+from buildchain.receipt import Made
 
 
 def image(layout, name, version):
@@ -28,21 +30,30 @@ def image(layout, name, version):
     return folder
 
 
+def made_by(layout, *folders):
+    path = layout.receipt("_image_build:x")
+    receipt.write(path, layout.build, Made(folders))
+    return [path]
+
+
 def test_generate(layout):
-    image(layout, "pause", "3.4")
-    made = registry.generate(layout, "2.8.0")
+    image(layout, "stale", "1.0")
+    receipts = made_by(layout, image(layout, "pause", "3.4"))
+    made = registry.generate(layout, "2.8.0", receipts)
     assert made.paths == (layout.registry_config / "registry-config.inc",)
     text = made.paths[0].read_text()
     assert "/srv/scality/metalk8s-2.8.0/images" in text
     assert "metalk8s-2.8.0" in text
     assert "pause" in text
+    assert "stale" not in text, "it lies there, but nobody made it now"
 
 
 def test_an_image_that_cannot_be_served(layout):
-    (image(layout, "pause", "3.4") / "manifest.json").write_text("{")
+    folder = image(layout, "pause", "3.4")
+    (folder / "manifest.json").write_text("{")
     with pytest.raises(ContentError) as caught:
-        registry.generate(layout, "2.8.0")
-    assert "manifest.json" in caught.value.reason
+        registry.generate(layout, "2.8.0", made_by(layout, folder))
+    assert str(folder / "manifest.json") in caught.value.reason
     assert not (layout.registry_config / "registry-config.inc").exists()
 
 
