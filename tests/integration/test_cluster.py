@@ -14,11 +14,20 @@ import pytest
 import yaml
 
 from tests.integration import kubeadm
-from tests.integration.conftest import require
-from tests.testbed.machine import KUBECTL, Bootstrapped, Machine, changed, changes, failed
+from tests.integration.conftest import ROOT, require
+from tests.testbed.machine import (
+    KUBECTL,
+    Bootstrapped,
+    Machine,
+    changed,
+    changes,
+    docker,
+    failed,
+)
 
 pytestmark = pytest.mark.integration
 
+PORTS = ROOT / "docs/reference/ports.md"
 WEB = """\
 apiVersion: v1
 kind: Pod
@@ -195,17 +204,28 @@ def test_registry_answers_over_tls_only(cluster: Machine) -> None:
     assert "400" in cluster.shell(f'python3 -c "{plain}" {ours} 2>&1 || true')
 
 
-def test_services_listen_on_their_plane_only(cluster: Machine) -> None:
-    """On the address of the control plane or on loopback; sshd is the machine's own."""
-    listening = cluster.shell("ss --no-header --listening --tcp --numeric --processes")
-    where = {
-        tuple(line.split()[3].rsplit(":", 1))
-        for line in listening.splitlines()
-        if "sshd" not in line
+def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) -> None:
+    """Seen from another machine; what speaks TLS says nothing without, and lets no stranger in."""
+    table = re.findall(r"(?m)^\| (\d+) \| .*? \| plane", PORTS.read_text(encoding="utf-8"))
+    scan = (pathlib.Path(__file__).parent / "data/scan.py").read_text(encoding="utf-8")
+    found = json.loads(
+        docker(
+            *("run", "--rm", "--interactive", f"--network={cluster.network}"),
+            *("--entrypoint=python3", debian_root_image, "-", cluster.address),
+            text=scan,
+        )
+    )
+    assert found.pop("22")["plain"].startswith("SSH-2.0-")
+    assert set(found) == set(table)
+    assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
+    assert {port: said["tls"] for port, said in found.items()} == {
+        **dict.fromkeys(("2379", "2380"), "certificate required"),
+        **dict.fromkeys(("4505", "4506"), "no TLS"),
+        "4507": "200",  # a greeting; nobody may log in
+        "5443": "404",  # what is on the ISO is below other paths
+        "6443": "403",
+        "10250": "404",
     }
-    anywhere = {pair for pair in where if not pair[0].startswith(("127.", "[::1]"))}
-    ports = {"2379", "2380", "4505", "4506", "4507", "5443", "6443", "10250"}
-    assert anywhere == {(cluster.address, port) for port in ports}
 
 
 def test_keys_are_their_owners_only(cluster: Machine) -> None:

@@ -49,8 +49,9 @@ def docker(*words: object, text: str = "") -> str:
 class Machine:
     """A node: a container, and the version of the ISO that it has."""
 
-    def __init__(self, name: str, version: str, address: str) -> None:
-        self.name, self.version, self.address = name, version, address
+    def __init__(self, name: str, version: str, address: str, network: str) -> None:
+        self.name, self.version = name, version
+        self.address, self.network = address, network
 
     def shell(self, script: str, text: str = "") -> str:
         """Run a script on it, for what it prints."""
@@ -139,7 +140,7 @@ def started(
         try:
             inspected = json.loads(docker("inspect", name))[0]
             found = inspected["NetworkSettings"]["Networks"][network]
-            machine = Machine(name, version, found["IPAddress"])
+            machine = Machine(name, version, found["IPAddress"], network)
             subnet = ipaddress.ip_network(f"{machine.address}/{found['IPPrefixLen']}", strict=False)
             sniffer.inside = subnet
             _settle(machine, subnet)

@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import os
+import re
 import shutil
 
 import pytest
@@ -465,6 +466,11 @@ def test_after_a_bootstrap_ours_is_fine(fake):
 def test_an_empty_folder_is_no_trace(fake):
     (fake.root / "etc/kubernetes/manifests").mkdir(parents=True)
     assert found(fake) == []
+
+
+def test_ports_are_documented(root):
+    text = (root / "docs/reference/ports.md").read_text()
+    assert {int(row[1]) for row in re.finditer(r"(?m)^\| (\d+) \|", text)} == set(checks.PORTS)
 
 
 def test_swap_may_be_allowed(fake):

@@ -38,10 +38,12 @@ MODULES = {
 }
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 SWITCHES = ("proc/sys/net/ipv4/ip_forward",)
-# TCP port to what of ours listens on it, and how the kernel calls that program.
+# TCP port to what of ours listens on it, and how the kernel calls that program. For operators,
+# docs/reference/ports.md.
 PORTS = {
     2379: ("etcd", "etcd"),
     2380: ("etcd", "etcd"),
+    2381: ("etcd", "etcd"),
     4505: ("the Salt master", "/usr/bin/python3.11"),
     4506: ("the Salt master", "/usr/bin/python3.11"),
     4507: ("the Salt API", "/usr/bin/python3.11"),
