@@ -144,9 +144,9 @@ def run_tests(folder: Path, paths: Sequence[str], *options: str, env: dict[str, 
     process.run(argv, cwd=folder, env={**handed, **env}, echo=True, solution=FOUND)
 
 
-def run_module(root: Path, module: str) -> None:
+def run_module(root: Path, module: str, *, env: dict[str, str]) -> None:
     """Run a module of the project with its output on the terminal.
 
     :raises CommandError: it ended with a status other than 0.
     """
-    process.run([interpreter(), "-m", module], cwd=root, echo=True, solution=FOUND)
+    process.run([interpreter(), "-m", module], cwd=root, env=env, echo=True, solution=FOUND)

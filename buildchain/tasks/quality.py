@@ -23,10 +23,15 @@ from buildchain.tasks.host import checks
 ENVIRONMENT = "_dev_environment"
 SALT_ENVIRONMENT = "_salt_environment"
 # Modules of tests/bench, and what they measure.
-BENCHES = {
-    "createrepo": "our RPM repositories beside createrepo_c alone",
-    "pull": "our pulls beside skopeo and curl, as root",
-    "serve": "the static registry beside docker-registry",
+# What is measured, and what has to be there first.
+BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "bootstrap": (
+        "bootstrap.sh beside kubeadm init with preloaded images, as root",
+        ("_testbed_image", "iso"),
+    ),
+    "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
+    "pull": ("our pulls beside skopeo and curl, as root", ()),
+    "serve": ("the static registry beside docker-registry", ()),
 }
 # What serves, and what pulls from it.
 CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker")
@@ -233,19 +238,24 @@ def task_test() -> Iterator[Task]:
 def _run_tests(context: Context, folder: Path, path: str, options: tuple[str, ...]) -> None:
     salt = _salt_environment(context)
     environment = {
-        "METALK8S_BUILD_ROOT": str(context.layout.build),
-        "METALK8S_ISO": str(context.layout.iso),
+        **_deliverables(context),
         "METALK8S_SALT_ENVIRONMENT": str(salt),
         "METALK8S_SALT_PYTHON": str(salt / "bin" / "python3"),
     }
     quality.run_tests(folder, [path], *options, env=environment)
 
 
+def _deliverables(context: Context) -> dict[str, str]:
+    """Say where the build has left what tests and benches look at."""
+    layout = context.layout
+    return {"METALK8S_BUILD_ROOT": str(layout.build), "METALK8S_ISO": str(layout.iso)}
+
+
 def task_bench() -> Iterator[Task]:
     """Measure ourselves beside the tools people use today, in the same run."""
     context = current()
     yield {"basename": "bench", "name": None, "doc": task_bench.__doc__}
-    for name, what in BENCHES.items():
+    for name, (what, needed) in BENCHES.items():
         yield _task(
             f"bench:{name}",
             title("BENCH", name),
@@ -253,8 +263,9 @@ def task_bench() -> Iterator[Task]:
             f"Measure {what}.",
             ENVIRONMENT,
             *checks(*(tool.name for tool in context.tools if "test" in tool.purposes)),
+            *needed,
         )
 
 
 def _bench(context: Context, name: str) -> None:
-    quality.run_module(context.config.root, f"tests.bench.{name}")
+    quality.run_module(context.config.root, f"tests.bench.{name}", env=_deliverables(context))
