@@ -22,8 +22,7 @@ from buildchain.tasks.host import checks
 
 ENVIRONMENT = "_dev_environment"
 SALT_ENVIRONMENT = "_salt_environment"
-# Modules of tests/bench, and what they measure.
-# What is measured, and what has to be there first.
+# Modules of tests/bench: what they measure, and what has to be there first.
 BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
     "bootstrap": (
         "bootstrap.sh beside kubeadm init with preloaded images, as root",
