@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 from doit import dependency
 
-from buildchain import config, receipt
+from buildchain import catalog, config, receipt
 from buildchain.store.blobs import Store
 from buildchain.tasks import context
+from tests.conftest import ROOT
 from tests.unit import engine_api
 from tests.unit.running import run_doit
 from tests.unit.test_actions_packages import mounts
@@ -214,10 +215,13 @@ def sets(name):
 
 
 PINS = "buildchain/pins/default"
-SETS = ("base", "builder", "node", "image-etcd", "image-kube-proxy", "image-nginx",
-        "source-cni-plugins", "source-containerd", "source-etcd", "source-runc")  # fmt: skip
-BUILT = ("etcd:3.4.23", "kube-apiserver:1.20.2", "kube-controller-manager:1.20.2",
-         "kube-proxy:1.20.2", "kube-scheduler:1.20.2", "nginx:1.22.1", "pause:3.4")  # fmt: skip
+CATALOG = catalog.load(ROOT, "default")
+SETS = (
+    *("base", "builder", "node"),
+    *(f"image-{image.name}" for image in CATALOG.images if image.debs),
+    *(f"source-{package.name}" for package in CATALOG.packages if package.go_debs),
+)
+BUILT = tuple(f"{image.name}:{image.version}" for image in CATALOG.images)
 
 CASES = {
     "digest of a source": (
