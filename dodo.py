@@ -20,11 +20,13 @@ from buildchain.tasks.images import (
 )
 from buildchain.tasks.inputs import task_inputs, task_inputs_unpack
 from buildchain.tasks.iso import (
+    task__iso_bill,
     task__iso_build,
     task__iso_digest,
     task__iso_key,
     task__iso_populate,
     task__iso_product,
+    task__iso_provenance,
     task_iso,
     task_populate_iso,
     task_reproduce,
@@ -76,12 +78,14 @@ __all__ = [
     "task__image_dedup_layers",
     "task__image_pull",
     "task__images_fetch",
+    "task__iso_bill",
     "task__iso_build",
     "task__iso_check",
     "task__iso_digest",
     "task__iso_key",
     "task__iso_populate",
     "task__iso_product",
+    "task__iso_provenance",
     "task__lock_record",
     "task__package_check",
     "task__package_repository",

@@ -36,6 +36,8 @@ ENTRIES: Mapping[str, str] = {
     "product.txt": OPERATOR,
     "registry-config.inc": OPERATOR,
     "salt/top.sls": "Salt",
+    "sbom/cyclonedx.json": OPERATOR,
+    "sbom/spdx.json": OPERATOR,
     "verify.sh": VERIFIER,
     VERSIONS: "the build",
 }

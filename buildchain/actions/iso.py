@@ -87,16 +87,9 @@ def populate(
     """
     placed: dict[str, str] = {}
     with replaced(medium.root) as fresh:
-        for part in parts:
-            for output in receipt.read(part.receipt).outputs:
-                source = layout.build / output.path
-                if source != part.source and part.source not in source.parents:
-                    continue
-                target = _target(part, source)
-                if target in placed:
-                    raise ContentError(f"two files want to be {target} on the ISO")
-                _place(source, fresh / target, output)
-                placed[target] = output.sha256
+        for target, output in placement(layout, parts).items():
+            _place(layout.build / output.path, fresh / target, output)
+            placed[target] = output.sha256
         checksums = fresh / CHECKSUMS
         write_whole(checksums, checksum_lines(placed))
         signature = _sign(signer, checksums, epoch)
@@ -109,6 +102,24 @@ def populate(
         _sign(signer, manifest, epoch)
     root = medium.root
     return Made((root,), digests={root / name: digest for name, digest in placed.items()})
+
+
+def placement(layout: Layout, parts: Iterable[Part]) -> dict[str, Output]:
+    """Return what will be where on a medium.
+
+    :raises ContentError: two parts want the same path.
+    """
+    placed: dict[str, Output] = {}
+    for part in parts:
+        for output in receipt.read(part.receipt).outputs:
+            source = layout.build / output.path
+            if source != part.source and part.source not in source.parents:
+                continue
+            target = _target(part, source)
+            if target in placed:
+                raise ContentError(f"two files want to be {target} on the ISO")
+            placed[target] = output
+    return placed
 
 
 def _sign(signer: Signer, file: Path, epoch: int) -> Path:

@@ -23,6 +23,14 @@ def describe(binary: str, root: Path) -> str:
         return UNKNOWN
 
 
+def commit(binary: str, root: Path) -> str:
+    """Return the digest of the commit, in full."""
+    try:
+        return process.run(git.argv_for_commit(binary, root)).strip()
+    except (CommandError, ToolError):
+        return UNKNOWN
+
+
 def epoch(binary: str, root: Path, configured: int | None) -> int:
     """Return the date of the ISO: the configured one, else the last commit's.
 

@@ -6,7 +6,9 @@
     _iso_product ─────┤
     packaging ────────┼──> _iso_populate ─┬────────────> _iso_build ──> _iso_digest
     images, registry ─┤      _build/root  └> _iso_check ─┘ <project>.iso   SHA256SUM, SHA256SUM.sig
-    salt_tree ────────┘
+    salt_tree, bill ──┘
+
+    _iso_build, _iso_key, _lock_record ──> _iso_provenance     provenance.json, provenance.json.sig
 
 ``populate_iso`` stops at the tree, ``iso`` goes to the end.
 """
@@ -19,11 +21,11 @@ import os
 from collections.abc import Iterator
 
 from buildchain import config, receipt
-from buildchain.actions import iso, reproduce, signing, source
+from buildchain.actions import iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, guarded, title
-from buildchain.tasks import host, images, lock, packaging, salt_tree
+from buildchain.tasks import bill, host, images, inputs, lock, packaging, salt_tree
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 from buildchain.tools import iso as iso_tool
@@ -34,10 +36,17 @@ POPULATE = "_iso_populate"
 CHECK = "_iso_check"
 BUILD = "_iso_build"
 DIGEST = "_iso_digest"
+PROVENANCE = "_iso_provenance"
 
 
 def parts(context: Context) -> tuple[Part, ...]:
     """Return what goes where on the ISO; nothing else gets there."""
+    documents = Part(context.layout.receipt(bill.BILL), bill.folder(context), bill.PLACE)
+    return (*things(context), documents)
+
+
+def things(context: Context) -> tuple[Part, ...]:
+    """Return what goes where on the ISO, but for the documents that tell of it."""
     layout = context.layout
     repositories = (
         *(("redhat", folder) for folder in packaging.rpm_folders(context)),
@@ -122,6 +131,12 @@ def _product(context: Context) -> Made:
     return iso.write_product(context.layout, text)
 
 
+def task__iso_bill() -> Iterator[Task]:
+    """Write what the ISO consists of, as SPDX and as CycloneDX."""
+    context = current()
+    yield bill.step(context, things(context)).task()
+
+
 def task__iso_populate() -> Iterator[Task]:
     """Make the tree of the ISO out of what was built, with signed checksums."""
     context = current()
@@ -140,6 +155,46 @@ def task__iso_digest() -> Iterator[Task]:
     """Write and sign the checksum of the ISO."""
     context = current()
     yield digest_step(context, DIGEST, medium_of(context), BUILD).task()
+
+
+def task__iso_provenance() -> Iterator[Task]:
+    """Write and sign where the ISO comes from."""
+    context = current()
+    yield Step(
+        context.layout,
+        PROVENANCE,
+        title("SIGN", f"provenance of {context.layout.iso.name}"),
+        functools.partial(_provenance, context),
+        needs=(BUILD, KEY, lock.RECORD),
+        products=(context.layout.iso.with_name(provenance.NAME),),
+        config=_parameters(context),
+        code=(provenance,),
+        fingerprint=lambda: [_commit(context), _epoch(context)],
+        after=checks("gpg"),
+    ).task()
+
+
+def _parameters(context: Context) -> dict[str, object]:
+    config = context.config
+    return {
+        "PROJECT_NAME": config.project_name,
+        "PROFILE": config.profile,
+        "BASE_IMAGE": config.base_image,
+        "LOCK_POLICY": config.lock_policy,
+    }
+
+
+def _provenance(context: Context) -> Made:
+    layout, settings = context.layout, context.config
+    origin = provenance.Origin(
+        source.commit(settings.binary("git"), settings.root),
+        _commit(context),
+        {**_parameters(context), "SOURCE_DATE_EPOCH": _epoch(context)},
+        inputs.blobs(context),
+    )
+    [built] = receipt.read(layout.receipt(BUILD)).outputs
+    with signing.signer(layout, settings.signing_key) as signer:
+        return provenance.write(layout.iso, built.sha256, origin, signer, _epoch(context))
 
 
 def medium_of(context: Context) -> iso.Medium:
@@ -255,7 +310,7 @@ def task_iso() -> Task:
     return group(
         "iso",
         "Build the signed ISO: _build/<project>.iso (the default task).",
-        _steps(context, BUILD, DIGEST),
+        _steps(context, BUILD, DIGEST, PROVENANCE),
         after=(*_build_tools(context), "populate_iso"),
     )
 

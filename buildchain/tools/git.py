@@ -10,6 +10,11 @@ def argv_for_describe(binary: str, root: Path) -> list[str | Path]:
     return [binary, "-C", root, "describe", "--always", "--long", "--tags", "--dirty"]
 
 
+def argv_for_commit(binary: str, root: Path) -> list[str | Path]:
+    """Print the commit's digest, in full."""
+    return [binary, "-C", root, "rev-parse", "HEAD"]
+
+
 def argv_for_date(binary: str, root: Path) -> list[str | Path]:
     """Print when the last commit was made, seconds since 1970."""
     return [binary, "-C", root, "log", "-1", "--format=%ct"]

@@ -59,6 +59,13 @@ def read_spec(path: Path) -> Spec:
     )
 
 
+def read_license(path: Path) -> str:
+    """Return the licence that a spec file declares, as an SPDX expression."""
+    from pyrpm.spec import Spec as Parser
+
+    return str(Parser.from_file(str(path)).license or "")
+
+
 def argv_for_rpmbuild(stage: str, spec: str, defines: Mapping[str, str]) -> list[str]:
     """Build the source (``-bs``) or binary (``-bb``) packages of a spec.
 

@@ -218,6 +218,8 @@ def complete() -> dict[str, bytes]:
         "lock/debian.lock": "{}",
         "lock/replaced.txt": "",
         "registry-config.inc": serving(images),
+        "sbom/cyclonedx.json": "{}",
+        "sbom/spdx.json": "{}",
         "SHA256SUM": "sums",
         "SHA256SUM.sig": "signature",
         "MANIFEST.sig": "signature",

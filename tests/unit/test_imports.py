@@ -36,7 +36,17 @@ RANKS = {
 EDGE = {"buildchain.__main__": 6, "buildchain.report": 6, "buildchain.state": 6}
 # Stands on it from its first line, and is imported late itself.
 ON_JINJA = ("buildchain.tools.salt_jinja",)
-LATE = ("docker", "pycdlib", "requests", "pyrpm", "static_container_registry", "jinja2")
+LATE = (
+    "docker",
+    "pycdlib",
+    "requests",
+    "pyrpm",
+    "static_container_registry",
+    "jinja2",
+    "cyclonedx",
+    "spdx_tools",
+    "license_expression",
+)
 
 
 def modules(root: Path) -> dict[str, Path]:
