@@ -23,6 +23,7 @@ IMAGES = {
     "kube-scheduler": "1.20.2",
     "nginx": "1.22.1",
     "pause": "3.4",
+    "salt-master": "3008.2",
 }
 
 
