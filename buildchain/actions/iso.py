@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from buildchain import events, listing, process, receipt
 from buildchain.actions import signing
@@ -235,15 +236,25 @@ def compare(image: Path, root: Path) -> None:
     reader.open(str(image))
     try:
         actual = {}
-        for folder, _, names in reader.walk(rr_path="/"):
-            for name in names:
-                path = f"{folder.rstrip('/')}/{name}"
-                actual[path] = reader.get_record(rr_path=path).get_data_length()
+        for folder, _, _ in reader.walk(rr_path="/"):
+            for record in reader.list_children(rr_path=folder):
+                if record.is_file():
+                    name = record.rock_ridge.name().decode()
+                    actual[f"{folder.rstrip('/')}/{name}"] = _length(record)
     finally:
         reader.close()
     wrong = sorted(set(expected.items()) ^ set(actual.items()))
     if wrong:
         raise ContentError(f"{image.name} is not the tree: {', '.join(n for n, _ in wrong[:5])}")
+
+
+def _length(record: Any) -> int:
+    """Return the size of a file; one of more than 4 GiB has a record for each part."""
+    size = 0
+    while record is not None:
+        size += record.get_data_length()
+        record = record.data_continuation
+    return size
 
 
 def digest(layout: Layout, medium: Medium, built: Path, signer: Signer, epoch: int) -> Made:

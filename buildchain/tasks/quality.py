@@ -29,8 +29,10 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("_testbed_image", "iso"),
     ),
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
+    "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
     "pull": ("our pulls beside skopeo and curl, as root", ()),
     "serve": ("the static registry beside docker-registry", ()),
+    "verify": ("verify.sh beside openssl over the same files", ("iso",)),
 }
 # What serves, and what pulls from it.
 CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker")

@@ -29,9 +29,12 @@ def argv_for_iso(
     # Access and change times cannot be set on files, so the image's own are set instead.
     stamp = f"{moment:%Y%m%d%H%M%S}00"
     dates = ["--set_all_file_dates", stamp, f"--modification-date={stamp}"]
+    # It looks only this often (seconds) whether the image is written; by itself every half second.
+    patience = ["--", "-pacifier", "interval=0.1"]
     return [binary, "-output", output, "-R", "-J", "-joliet-long", "-l", "-V", volume_id,
             "-uid", "0", "-gid", "0", "-iso-level", "3", "-input-charset", "utf-8",
-            "-output-charset", "utf-8", *(dates if reproducible else []), root]  # fmt: skip
+            "-output-charset", "utf-8", *(dates if reproducible else []), root,
+            *(patience if reproducible else [])]  # fmt: skip
 
 
 def parse_progress(line: str) -> float | None:

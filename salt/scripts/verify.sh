@@ -34,6 +34,8 @@ When several hold, the one that comes first in this list counts; all are printed
 END
 }
 
+# What nothing hashes to.
+EMPTY=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 BAD_SIGNATURE=10 UNKNOWN_KEY=11 CHANGED=12 MISSING=13 EXTRA=14 TOO_OLD=15
 
 die() { # status, sentence
@@ -51,6 +53,14 @@ need() {
     for tool in "$@"; do
         command -v "$tool" >/dev/null 2>&1 || die 1 "'$tool' is not installed"
     done
+}
+
+# Sets `hasher`: openssl reads three times as fast as a sha256sum that does without the processor's instructions.
+find_hasher() {
+    case $(openssl dgst -sha256 -r /dev/null 2>/dev/null) in
+    "$EMPTY *"*) hasher='openssl dgst -sha256 -r' ;;
+    *) need sha256sum && hasher='sha256sum -b --' ;;
+    esac
 }
 
 number() { # option, value
@@ -149,7 +159,8 @@ verify_image() {
     check_version "${volume##* }"
     expected=$(awk -v name="$name" '{ digest = $1; sub(/^[^ ]* [ *]/, ""); if ($0 == name) print digest }' "$sums")
     [ -n "$expected" ] || die $EXTRA "$sums does not name $name"
-    actual=$(sha256sum <"$medium") || die 1 "$medium cannot be read"
+    # shellcheck disable=SC2086  # a command and its options
+    actual=$($hasher - <"$medium") || die 1 "$medium cannot be read"
     [ "${actual%% *}" = "$expected" ] || die $CHANGED "$medium was changed: SHA-256 ${actual%% *}, signed $expected"
     say "image      $name is what was signed"
 }
@@ -161,16 +172,18 @@ verify_tree() {
     check_signature "$manifest.sig" "$manifest"
     check_version "$(sed -n 's/^#version=//p' "$manifest")"
     cd "$root"
-    # A file that may run as somebody else than its caller has no place on a medium.
+    # The last line's $hasher is a command and its options.
+    # shellcheck disable=SC2086
     {
-        find . -mindepth 1 -type d -printf 'D\t%P\n' -o -type f -perm /6000 -printf 'S\t%P\n' \
-            -o -type f -printf 'F\t%P\n' -o -printf 'X\t%P\n' || printf 'E\tfind failed\n'
+        find . -mindepth 1 -type d -printf 'D\t%m %P\n' -o -type f -printf 'F\t%m %P\n' \
+            -o -printf 'X\t%m %P\n' || printf 'E\tfind failed\n'
         # The big ones first, so that no processor waits for another at the end.
         awk '!/^#/ && $2 == "f" { print $4 "\t" substr($0, index($0, $5)) }' MANIFEST | sort -rn | cut -f 2- |
             while IFS= read -r path; do
-                if [ -f "$path" ] && [ ! -L "$path" ]; then printf '%s\0' "$path"; fi
+                # No name is taken for an option, nor for the standard input.
+                if [ -f "$path" ] && [ ! -L "$path" ]; then printf './%s\0' "$path"; fi
             done |
-            xargs -0 -r -n 8 -P "$jobs" sha256sum -- | sed 's/^/H\t/' || printf 'E\treading failed\n'
+            xargs -0 -r -n 8 -P "$jobs" $hasher | sed 's/^/H\t/' || printf 'E\treading failed\n'
     } >"$scratch/found.pipe" &
     reader=$!
     report <"$scratch/found.pipe"
@@ -179,17 +192,18 @@ verify_tree() {
 
 report() {
     awk -v progress="$progress" -v quiet="$quiet" '
-        function complain(kind, path) { named[path] = 1; problems[kind] = problems[kind] sprintf("%-10s %s\n", kind, path); count[kind]++ }
+        function complain(kind, path, alone) { named[alone ? alone : path] = 1; problems[kind] = problems[kind] sprintf("%-10s %s\n", kind, path); count[kind]++ }
         FILENAME == "MANIFEST" {
             if (/^#/) next
             path = substr($0, index($0, $5)); type[path] = $2; digest[path] = $1
+            mode[path] = $3; sub(/^0+/, "", mode[path])
             if ($2 == "f") { files++; bytes += $4; size[path] = $4 }
             next
         }
         { tag = substr($0, 1, 1); path = substr($0, 3) }
         tag == "E" { complain("unread", path); next }
         tag == "H" {
-            sum = substr(path, 1, 64); path = substr(path, 67)
+            sum = substr(path, 1, 64); path = substr(path, 69)
             hashed[path] = 1; done += size[path]
             if (sum != digest[path]) complain("changed", path)
             if (progress && bytes && int(done * 100 / bytes) != shown) {
@@ -198,11 +212,13 @@ report() {
             }
             next
         }
-        path == "MANIFEST" || path == "MANIFEST.sig" { next }
         {
+            octal = substr(path, 1, index(path, " ") - 1); path = substr(path, index(path, " ") + 1)
+            if (path == "MANIFEST" || path == "MANIFEST.sig") next
             seen[path] = 1
             if (!(path in type)) complain("extra", path)
-            else if (tag == "S" || tag != (type[path] == "d" ? "D" : "F")) complain("changed", path)
+            else if (tag != (type[path] == "d" ? "D" : "F")) complain("changed", path)
+            else if (octal != mode[path]) complain("changed", path " (mode " octal ", signed " mode[path] ")", path)
         }
         END {
             if (progress) printf "\r%20s\r", "" >"/dev/stderr"
@@ -259,7 +275,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-need awk base64 dd find grep mkfifo mktemp sed sha256sum sort xargs
+need awk base64 basename dd find grep mkfifo mktemp sed sort xargs
+find_hasher
 [ -n "$insecure" ] || need gpgv
 [ -n "$key_files" ] || [ -n "$insecure" ] ||
     die 1 "no key: give the public key of who makes the media with --key FILE; see --help"

@@ -8,7 +8,8 @@ import io, pathlib, pycdlib
 if "--version" in argv:
     print({version!r})
     sys.exit(0)
-root, output = pathlib.Path(argv[-1]), argv[argv.index("-output") + 1]
+words = argv[: argv.index("--")] if "--" in argv else argv
+root, output = pathlib.Path(words[-1]), argv[argv.index("-output") + 1]
 print("xorriso : UPDATE :  50.00% done")
 image = pycdlib.PyCdlib()
 image.new(interchange_level=4, rock_ridge="1.09", vol_ident=argv[argv.index("-V") + 1])

@@ -79,7 +79,8 @@ ISO = ["mk", "-output", Path("/o"), "-R", "-J", "-joliet-long", "-l", "-V", "V 1
             iso.argv_for_iso("mk", Path("/r"), Path("/o"), volume_id="V 1", epoch=1700000000,
                              reproducible=True),
             [*ISO, "--set_all_file_dates", "2023111422132000",
-             "--modification-date=2023111422132000", Path("/r")],
+             "--modification-date=2023111422132000", Path("/r"),
+             "--", "-pacifier", "interval=0.1"],
         ),
         (
             iso.argv_for_iso("mk", Path("/r"), Path("/o"), volume_id="V 1", epoch=0,

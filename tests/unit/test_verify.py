@@ -100,6 +100,41 @@ def be_privileged(tree):
     (tree / "product.txt").chmod(0o4755)
 
 
+def be_executable(tree):
+    (tree / "salt/top.sls").chmod(0o755)
+
+
+def open_folder(tree):
+    (tree / "salt").chmod(0o777)
+
+
+def swap(tree):
+    (tree / "product.txt").rename(tree / "away")
+    (tree / "salt/top.sls").rename(tree / "product.txt")
+    (tree / "away").rename(tree / "salt/top.sls")
+
+
+def hard_link(tree):
+    (tree / "images/empty").unlink()
+    (tree / "images/empty").hardlink_to(tree / "product.txt")
+
+
+def make_pipe(tree):
+    (tree / "product.txt").unlink()
+    os.mkfifo(tree / "product.txt")
+
+
+def flip_a_bit(tree):
+    path = tree / "images/a b/1/blob"
+    content = bytearray(path.read_bytes())
+    content[2000] ^= 4
+    path.write_bytes(content)
+
+
+def add_an_option(tree):
+    (tree / "-rf").write_text("evil")
+
+
 def fill(tree):
     (tree / "images/empty").write_text("x")
 
@@ -129,7 +164,14 @@ def break_signature(tree):
         (add, EXTRA, "extra      salt/evil.sls\n"),
         (add_hidden_folder, EXTRA, "extra      .evil\n"),
         (link, CHANGED, "changed    product.txt\n"),
-        (be_privileged, CHANGED, "changed    product.txt\n"),
+        (be_privileged, CHANGED, "changed    product.txt (mode 4755, signed 644)\n"),
+        (be_executable, CHANGED, "changed    salt/top.sls (mode 755, signed 644)\n"),
+        (open_folder, CHANGED, "changed    salt (mode 777, signed 755)\n"),
+        (swap, CHANGED, "changed    product.txt\nchanged    salt/top.sls\n"),
+        (hard_link, CHANGED, "changed    images/empty\n"),
+        (make_pipe, CHANGED, "changed    product.txt\n"),
+        (flip_a_bit, CHANGED, "changed    images/a b/1/blob\n"),
+        (add_an_option, EXTRA, "extra      -rf\n"),
         (fill, CHANGED, "changed    images/empty\n"),
         (edit_manifest, BAD_SIGNATURE, "is bad"),
         (lose_manifest, UNKNOWN_KEY, "holds no MANIFEST"),
@@ -210,10 +252,63 @@ def test_versions(verify, medium, wanted, status):
     assert verify("--at-least", wanted, target=medium.image)[0] == status
 
 
-def test_a_changed_image(verify, medium):
-    content = bytearray(medium.image.read_bytes())
-    content[-1] ^= 1
-    medium.image.write_bytes(content)
+def test_names_that_lead_elsewhere(verify, medium):
+    """Whoever goes on without a signature is not led out of the medium."""
+    manifest = medium.root / "MANIFEST"
+    (medium.root.parent / "secret").write_text("secret")
+    digest = receipt.sha256(medium.root.parent / "secret")
+    manifest.write_text(f"{manifest.read_text()}{digest} f 0644 6 ../secret\n")
+    assert verify()[0] == BAD_SIGNATURE
+    status, said = verify("--insecure-without-signature", key=None)
+    assert status == MISSING
+    assert "missing    ../secret\n" in said
+
+
+def revoke(home, fingerprint):
+    """Revoke a key of a GnuPG home, and return its public part."""
+    path = home / "openpgp-revocs.d" / f"{fingerprint}.rev"
+    # GnuPG keeps it from being used by accident.
+    certificate = path.read_text().replace(":-----BEGIN", "-----BEGIN")
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet"]
+    subprocess.run([*gpg, "--import"], input=certificate, text=True, check=True)
+    return subprocess.run([*gpg, "--export"], capture_output=True, check=True).stdout
+
+
+def test_a_revoked_key(verify, medium, tmp_path):
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", ""]
+    subprocess.run([*gpg, "--quick-gen-key", "Demo", "ed25519", "sign", "never"], check=True)
+    manifest = medium.root / "MANIFEST"
+    signature = manifest.with_name("MANIFEST.sig")
+    signature.unlink()
+    argv = [*gpg, "--output", str(signature), "--detach-sign", str(manifest)]
+    subprocess.run(argv, check=True)
+    signature.chmod(0o644)
+    good = subprocess.run([*gpg, "--export"], capture_output=True, check=True).stdout
+    (tmp_path / "good.gpg").write_bytes(good)
+    assert verify(key=tmp_path / "good.gpg")[0] == 0
+    [certificate] = (home / "openpgp-revocs.d").iterdir()
+    (tmp_path / "revoked.gpg").write_bytes(revoke(home, certificate.stem))
+    status, said = verify(key=tmp_path / "revoked.gpg")
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=True)
+    assert status == UNKNOWN_KEY
+    assert "0 signatures by the keys given, 1 wanted" in said
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: bytes([content[0] ^ 128]) + content[1:],
+        lambda content: content[:-2048],
+        lambda content: content + b"\0",
+        lambda content: b"",
+    ],
+    ids=["last bit", "first bit", "truncated", "appended", "empty"],
+)
+def test_a_changed_image(verify, medium, spoil):
+    medium.image.write_bytes(spoil(medium.image.read_bytes()))
     status, said = verify(target=medium.image)
     assert status == CHANGED
     assert "was changed" in said
@@ -265,13 +360,40 @@ def test_a_bad_key_file(verify, tmp_path, content):
     assert verify(key=tmp_path / "bad.gpg")[0] == 1
 
 
-TOOLS = ("awk", "base64", "dd", "dirname", "find", "grep", "mkfifo", "mktemp", "sed", "sh",
-         "sha256sum", "sort", "xargs")  # fmt: skip
+TOOLS = ("awk", "base64", "basename", "cat", "cut", "dd", "dirname", "find", "grep", "head",
+         "mkfifo", "mktemp", "rm", "sed", "sh", "sort", "tr", "xargs")  # fmt: skip
 
 
-def test_missing_gpgv(verify, tmp_path):
+@pytest.fixture
+def tools(tmp_path):
+    """Return a folder with the least that a machine has."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
     for tool in TOOLS:
-        (tmp_path / tool).symlink_to(f"/usr/bin/{tool}")
-    status, said = verify(env={**os.environ, "PATH": str(tmp_path)})
+        (folder / tool).symlink_to(f"/usr/bin/{tool}")
+    return folder
+
+
+@pytest.mark.parametrize("hasher", ["sha256sum", "openssl"])
+def test_either_hasher_will_do(verify, medium, tools, hasher):
+    for tool in (hasher, "gpgv"):
+        (tools / tool).symlink_to(f"/usr/bin/{tool}")
+    environment = {**os.environ, "PATH": str(tools)}
+    assert verify(env=environment)[0] == 0
+    assert verify(env=environment, target=medium.image)[0] == 0
+    swap(medium.root)
+    assert verify(env=environment)[0] == CHANGED
+
+
+def test_no_hasher(verify, tools):
+    (tools / "gpgv").symlink_to("/usr/bin/gpgv")
+    status, said = verify(env={**os.environ, "PATH": str(tools)})
+    assert status == 1
+    assert "'sha256sum' is not installed" in said
+
+
+def test_missing_gpgv(verify, tools):
+    (tools / "sha256sum").symlink_to("/usr/bin/sha256sum")
+    status, said = verify(env={**os.environ, "PATH": str(tools)})
     assert status == 1
     assert "'gpgv' is not installed" in said
