@@ -1,11 +1,12 @@
 """Clients that others wrote pull every image by tag and by digest, over plain HTTP and over TLS.
 
-skopeo, podman, containerd's ctr, docker. (oras is not among Debian 12's packages.) Each works in
-folders and under names of its own; what is compared is the digest it says it has.
+skopeo, podman, containerd's ctr, docker, oras (its Python client). Each works in folders and under
+names of its own; what is compared is the digest it says it has, and of oras, the bytes.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -88,6 +89,13 @@ def _certificates(folder: Path) -> Path:
     (only / "ca.crt").write_bytes((folder / "ca.crt").read_bytes())
     return folder
 
+
+MANIFESTS = (
+    "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.oci.image.index.v1+json",
+)
 
 Pull = Callable[[str, str], list[str]]  # scheme, reference; digests of what is there now
 
@@ -194,11 +202,41 @@ def _docker(served: Served, scratch: Path) -> Iterator[Pull]:
             run(docker, "image", "rm", "--force", *pulled)
 
 
+def _oras(served: Served, scratch: Path) -> Iterator[Pull]:
+    client = pytest.importorskip("oras.client")
+
+    def pull(scheme: str, reference: str) -> list[str]:
+        # Over HTTPS it knows the authority of the tests, and no other.
+        registry = client.OrasClient(
+            hostname=served.address(scheme),
+            insecure=scheme == "http",
+            tls_verify=f"{served.certificates}/ca.crt",
+        )
+        place = registry.get_container(reference)
+        url = f"{registry.prefix}://{place.manifest_url()}"
+        body = registry.do_request(url, headers={"Accept": ", ".join(MANIFESTS)}).content
+        manifest = json.loads(body)
+        for child in manifest.get("manifests", []):
+            pull(scheme, f"{served.address(scheme)}/{place.api_prefix}@{child['digest']}")
+        # Its own `pull` unpacks layers: nothing of them would be left to compare.
+        config = [manifest["config"]] if "config" in manifest else []
+        for blob in config + manifest.get("layers", []):
+            file = registry.download_blob(place, blob["digest"], str(scratch / blob["digest"]))
+            assert f"sha256:{_sha256(Path(file).read_bytes())}" == blob["digest"]
+        return [f"sha256:{_sha256(body)}"]
+
+    yield pull
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _digests(inspected: str) -> list[str]:
     return [str(one).rpartition("@")[2] for one in json.loads(inspected)[0]["RepoDigests"]]
 
 
-_CLIENTS = {"skopeo": _skopeo, "podman": _podman, "ctr": _ctr, "docker": _docker}
+_CLIENTS = {"skopeo": _skopeo, "podman": _podman, "ctr": _ctr, "docker": _docker, "oras": _oras}
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
