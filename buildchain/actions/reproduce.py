@@ -7,8 +7,12 @@ path, time zone, file modes, number of workers, and with ``cold`` the compiler's
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
 import shutil
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from buildchain import events, listing, process
@@ -19,6 +23,7 @@ from buildchain.tools import git
 
 SHOWN = 10  # differing files that are named, and explained
 EXPLAINED_LINES = 40
+IMAGE_MANIFEST = "manifest.json"
 
 
 def rebuild(layout: Layout, git_binary: str, environment: Mapping[str, str], *, cold: bool) -> Path:
@@ -67,10 +72,12 @@ def compare(first: Layout, second: Layout) -> None:
     names = differing(first.iso_root, second.iso_root)
     if not names:
         raise ContentError(f"the trees are equal, but {first.iso.name} differs from {second.iso}")
-    for name in names[:SHOWN]:
-        events.closing(f"differs: {name}: {explain(first.iso_root / name, second.iso_root / name)}")
+    found = list(_pairs(first.iso_root, second.iso_root, names))
+    for label, one, other in found[:SHOWN]:
+        events.closing(f"differs: {label}: {explain(one, other)}")
     raise ContentError(
-        f"{len(names)} files differ in a second build, the first: {', '.join(names[:SHOWN])}",
+        f"{len(found)} files differ in a second build, the first: "
+        f"{', '.join(label for label, _, _ in found[:SHOWN])}",
         solution=f"Compare {first.iso_root} with {second.iso_root}.",
     )
 
@@ -82,6 +89,36 @@ def differing(first: Path, second: Path) -> list[str]:
     # What only lists the others says nothing itself.
     lists = {iso.CHECKSUMS, f"{iso.CHECKSUMS}.sig"}
     return sorted(names - lists) or sorted(names)
+
+
+def _pairs(first: Path, second: Path, names: list[str]) -> Iterator[tuple[str, Path, Path]]:
+    """Yield what it is and its two files; images first, they are what most of the rest lists."""
+    images = {
+        str(Path(name).parent)
+        for name in names
+        if Path(name).name == IMAGE_MANIFEST
+        and all((tree / name).is_file() for tree in (first, second))
+    }
+    for image in sorted(images):
+        yield from _blob_pairs(image, first / image, second / image)
+    for name in names:
+        if str(Path(name).parent) not in images:
+            yield name, first / name, second / name
+
+
+def _blob_pairs(image: str, first: Path, second: Path) -> Iterator[tuple[str, Path, Path]]:
+    """Pair blobs by their place in the image: their names are digests, and different."""
+    rows = itertools.zip_longest(_blobs(first), _blobs(second), fillvalue="none")
+    for number, (one, other) in enumerate(rows):
+        if one != other:
+            what = f"layer {number}" if number else "config"
+            yield f"{image}: {what}", first / one, second / other
+
+
+def _blobs(folder: Path) -> list[str]:
+    manifest = json.loads((folder / IMAGE_MANIFEST).read_bytes())
+    found = [manifest["config"], *manifest["layers"]]
+    return [blob["digest"].partition(":")[2] for blob in found]
 
 
 def _lines(path: Path) -> list[str]:
@@ -101,6 +138,9 @@ def explain(first: Path, second: Path) -> str:
     for file, which in ((first, "first"), (second, "second")):
         if not file.exists():
             return f"is not in the {which} build"
+    if not shutil.which("diffoscope") and all(map(tarfile.is_tarfile, (first, second))):
+        members = _members(first).items() ^ _members(second).items()
+        return ", ".join(sorted({name for name, _ in members})[:SHOWN])
     program = ["diffoscope", "--text", "-"] if shutil.which("diffoscope") else ["cmp", "--verbose"]
     try:
         process.run([*program, first, second])
@@ -108,3 +148,15 @@ def explain(first: Path, second: Path) -> str:
         lines = error.details.splitlines()
         return "\n".join(lines[:EXPLAINED_LINES])
     return "modes or types differ"
+
+
+def _members(path: Path) -> dict[str, tuple[object, ...]]:
+    """Return what a tar says of each of its members, and the digest of each file."""
+    found: dict[str, tuple[object, ...]] = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if member.isreg() else None
+            digest = hashlib.file_digest(stream, "sha256").hexdigest() if stream else ""  # type: ignore[arg-type]
+            known = member.type, member.mode, member.uid, member.gid, member.mtime, member.linkname
+            found[member.name] = (*known, digest)
+    return found

@@ -8,12 +8,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
+from collections.abc import Iterator
 
 import pytest
 
-from buildchain import config
+from buildchain import config, events
 from buildchain.actions import reproduce
+from buildchain.errors import ContentError
 from buildchain.layout import Layout
 from tests.integration.checkout import Checkout
 from tests.integration.conftest import ROOT, require, run
@@ -21,8 +24,25 @@ from tests.integration.conftest import ROOT, require, run
 pytestmark = pytest.mark.integration
 
 
-def test_the_same_iso_elsewhere(build_root: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    folder = tmp_path / "elsewhere"
+@dataclasses.dataclass
+class Elsewhere:
+    """The build that the ring's tests look at, and another one of the same commit."""
+
+    checkout: Checkout
+    first: Layout
+    second: Layout
+
+
+# Mode mask and network are others, too.
+ELSEWHERE = ("unshare", "--net", "sh", "-c", 'umask 077; exec "$0" "$@"')
+
+
+@pytest.fixture(scope="module")
+def elsewhere(
+    build_root: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Elsewhere]:
+    scratch = tmp_path_factory.mktemp("reproducible")
+    folder = scratch / "elsewhere"
     run("git", "clone", "--quiet", "--no-hardlinks", ROOT, folder)
     # What is being worked on is built like what was committed.
     for name in run("git", "-C", ROOT, "ls-files", "-mo", "--exclude-standard").splitlines():
@@ -35,16 +55,42 @@ def test_the_same_iso_elsewhere(build_root: pathlib.Path, tmp_path: pathlib.Path
     here.succeeds("inputs", BUILD_ROOT=str(build_root))
     # What a build finds there besides its inputs: the same key signs, and the compiler's cache is
     # no input of anything, only quicker.
-    elsewhere = tmp_path / "cache"
-    elsewhere.mkdir()
+    other = scratch / "cache"
+    other.mkdir()
     for name in ("keys", "go-build"):
-        (elsewhere / name).symlink_to(cache / name)
-    there = Checkout(folder, elsewhere)
+        (other / name).symlink_to(cache / name)
+    there = Checkout(folder, other)
     there.succeeds("inputs_unpack", str(build_root / "metalk8s-inputs.tar"))
     (build_root / "metalk8s-inputs.tar").unlink()
-    require("unshare")
-    mask = ("unshare", "--net", "sh", "-c", 'umask 077; exec "$0" "$@"')
-    done = there.doit("-n", "3", "iso", prefix=mask, TZ="Asia/Tokyo")
-    assert done.returncode == 0, done.stdout
     first = Layout(ROOT, build_root, cache, "metalk8s")
-    reproduce.compare(first, dataclasses.replace(first, build=folder / "_build"))
+    yield Elsewhere(there, first, dataclasses.replace(first, build=folder / "_build"))
+    shutil.rmtree(scratch)
+
+
+def test_the_same_iso_elsewhere(elsewhere: Elsewhere) -> None:
+    require("unshare")
+    done = elsewhere.checkout.doit("-n", "3", "iso", prefix=ELSEWHERE, TZ="Asia/Tokyo")
+    assert done.returncode == 0, done.stdout
+    reproduce.compare(elsewhere.first, elsewhere.second)
+
+
+def test_what_is_not_reproducible_is_named(
+    elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An instruction that does something else each time, planted into an image."""
+    there, layout = elsewhere.checkout, elsewhere.second
+    recipe = there.folder / "images" / "etcd" / "Dockerfile"
+    planted = "RUN cat /proc/sys/kernel/random/uuid > /usr/share/planted"
+    recipe.write_text(recipe.read_text().replace("VOLUME", f"{planted}\nVOLUME"))
+    there.succeeds("iso")
+    before = dataclasses.replace(layout, build=layout.build.parent / "before")
+    before.build.mkdir()
+    run("cp", "-a", "--link", layout.iso_root, layout.iso, before.build)
+    layout.receipt("_image_build:etcd").unlink()
+    there.succeeds("iso")
+    told: list[str] = []
+    monkeypatch.setattr(events, "closing", told.append)
+    with pytest.raises(ContentError, match="images/etcd/"):
+        reproduce.compare(before, layout)
+    named = r"images/etcd/[\d.]+: layer \d: .*usr/share/planted"
+    assert re.search(named, "\n".join(told), re.DOTALL)

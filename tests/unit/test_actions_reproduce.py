@@ -1,4 +1,8 @@
 import dataclasses
+import hashlib
+import io
+import json
+import tarfile
 
 import pytest
 
@@ -35,6 +39,46 @@ def test_what_differs_is_named(layout, recorded, second, names, words):
     with pytest.raises(ContentError, match=f"1 files differ in a second build.*{names}"):
         reproduce.compare(first, other)
     assert words in " ".join("\n".join(recorded.lines).split())
+
+
+def image(tree, config, layers):
+    folder = tree / "images/demo/1.0"
+    folder.mkdir(parents=True)
+    blobs = [config.encode(), *(layer(name, content) for name, content in layers)]
+    names = [hashlib.sha256(blob).hexdigest() for blob in blobs]
+    for name, blob in zip(names, blobs, strict=True):
+        (folder / name).write_bytes(blob)
+    digests = [{"digest": f"sha256:{name}"} for name in names]
+    manifest = {"config": digests[0], "layers": digests[1:]}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    rows = [f"{name} f 0644 1 images/demo/1.0/{name}" for name in names]
+    rows.append(f"{config} f 0644 1 images/demo/1.0/manifest.json")
+    (tree / "MANIFEST").write_text("\n".join([*rows, ""]))
+
+
+def layer(name, content):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=1) as archive:
+        for each in ("usr/same", name):
+            entry = tarfile.TarInfo(each)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    # The time that gzip writes is none of this test's business.
+    return stream.getvalue()[:4] + bytes(4) + stream.getvalue()[8:]
+
+
+def test_what_differs_in_an_image(layout, recorded, monkeypatch):
+    monkeypatch.setattr(reproduce.shutil, "which", lambda name: None)
+    first, other = built(layout, "one"), built(layout, "two", iso="other")
+    image(first.iso_root, "c1", [("usr/base", b"x"), ("usr/stamp1", b"y")])
+    image(other.iso_root, "c2", [("usr/base", b"x"), ("usr/stamp2", b"y"), ("usr/more", b"z")])
+    with pytest.raises(
+        ContentError, match=r"3 files differ.*demo/1.0: config, .*layer 2, .*layer 3"
+    ):
+        reproduce.compare(first, other)
+    told = "\n".join(recorded.lines)
+    assert "images/demo/1.0: layer 2: usr/stamp1, usr/stamp2" in told
+    assert "images/demo/1.0: layer 3: is not in the first build" in told
 
 
 def test_a_file_that_is_missing(layout):
