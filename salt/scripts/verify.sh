@@ -172,22 +172,47 @@ verify_tree() {
     check_signature "$manifest.sig" "$manifest"
     check_version "$(sed -n 's/^#version=//p' "$manifest")"
     cd "$root"
-    # The last line's $hasher is a command and its options.
-    # shellcheck disable=SC2086
     {
         find . -mindepth 1 -type d -printf 'D\t%m %P\n' -o -type f -printf 'F\t%m %P\n' \
             -o -printf 'X\t%m %P\n' || printf 'E\tfind failed\n'
-        # The big ones first, so that no processor waits for another at the end.
-        awk '!/^#/ && $2 == "f" { print $4 "\t" substr($0, index($0, $5)) }' MANIFEST | sort -rn | cut -f 2- |
-            while IFS= read -r path; do
-                # No name is taken for an option, nor for the standard input.
-                if [ -f "$path" ] && [ ! -L "$path" ]; then printf './%s\0' "$path"; fi
-            done |
-            xargs -0 -r -n 8 -P "$jobs" $hasher | sed 's/^/H\t/' || printf 'E\treading failed\n'
+        share_out
+        hash_shares | sed 's/^/H\t/'
     } >"$scratch/found.pipe" &
     reader=$!
     report <"$scratch/found.pipe"
     wait "$reader" || :
+}
+
+# Deals the files out, the big ones first, each to the processor that has the least to read. Opening one costs too.
+share_out() {
+    awk '!/^#/ && $2 == "f" { print $4 "\t" substr($0, index($0, $5)) }' MANIFEST | sort -rn |
+        awk -F '\t' -v jobs="$jobs" '{
+            least = 1
+            for (i = 2; i <= jobs; i++) if (load[i] + 0 < load[least] + 0) least = i
+            load[least] += $1 + 65536
+            print ($1 >= 1048576 ? "big" : "small") least, substr($0, length($1) + 2)
+        }' |
+        while IFS= read -r line; do
+            share=${line%% *} path=${line#* }
+            # No name is taken for an option, nor for the standard input.
+            if [ -f "$path" ] && [ ! -L "$path" ]; then printf './%s\0' "$path" >>"$scratch/$share"; fi
+        done
+}
+
+# Several write to one pipe: what a process says must fit into one write, so the many small ones say it at the end.
+hash_shares() {
+    i=1
+    while [ "$i" -le "$jobs" ]; do
+        : >>"$scratch/big$i" && : >>"$scratch/small$i"
+        # shellcheck disable=SC2086  # a command and its options
+        {
+            xargs -0 -r -n 4 $hasher <"$scratch/big$i"
+            xargs -0 -r $hasher <"$scratch/small$i" >"$scratch/said$i"
+        } &
+        i=$((i + 1))
+    done
+    wait
+    cat "$scratch"/said[0-9]*
 }
 
 report() {
