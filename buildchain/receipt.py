@@ -71,6 +71,11 @@ def files(paths: Iterable[Path]) -> Iterator[Path]:
     yield from sorted(found)
 
 
+def sources(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield :func:`files` of a checkout, without what Python leaves beside modules it has read."""
+    yield from (file for file in files(paths) if "__pycache__" not in file.parts)
+
+
 def write_whole(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Write a file beside its place and move it there: a reader sees all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,11 +11,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from buildchain import receipt
 from buildchain.actions import debian
 from buildchain.actions.repositories import replaced
 from buildchain.catalog import Catalog
 from buildchain.layout import Layout
-from buildchain.receipt import Made, files, write_whole
+from buildchain.receipt import Made, write_whole
 
 # Folder of the checkout's salt/ to its place on the ISO.
 PLACES = {"states": "salt", "pillar": "pillar", "scripts": "."}
@@ -25,11 +26,7 @@ VERSIONS = "salt/metalk8s/versions.json"
 def sources(layout: Layout) -> tuple[Path, ...]:
     """Return every file of the checkout that is deployed."""
     folders = (layout.salt_sources / name for name in PLACES)
-    return tuple(
-        file
-        for file in files(folder for folder in folders if folder.is_dir())
-        if "__pycache__" not in file.parts
-    )
+    return tuple(receipt.sources(folder for folder in folders if folder.is_dir()))
 
 
 def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:

@@ -209,7 +209,7 @@ def make_key(layout: Layout) -> None:
 def node_files(layout: Layout) -> dict[str, Path]:
     """Return the files of the node image by their name in the build context."""
     folder = Bed(layout).node
-    return {file.name: file for file in receipt.files([folder]) if file.suffix != ".args"}
+    return {file.name: file for file in receipt.sources([folder]) if file.suffix != ".args"}
 
 
 def ensure_node_image(layout: Layout, client: docker.DockerClient, below: str) -> str:

@@ -133,7 +133,7 @@ def _stages(context: Context, package: Package) -> Iterator[Step]:
             name,
             verb,
             _in_builder(context, action),
-            inputs=tuple(receipt.files([folder])),
+            inputs=tuple(receipt.sources([folder])),
             needs=build,
             others=(foundations.BUILDER,),
             code=(packages,),

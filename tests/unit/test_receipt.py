@@ -69,6 +69,12 @@ def test_files_each_once_and_sorted(tmp_path):
                                                                   "b/folder-link"]  # fmt: skip
 
 
+def test_sources_are_what_people_wrote(tmp_path):
+    for name in ("plugin.py", "__pycache__/plugin.cpython-311.pyc"):
+        receipt.write_whole(tmp_path / name, "")
+    assert list(receipt.sources([tmp_path])) == [tmp_path / "plugin.py"]
+
+
 @pytest.mark.parametrize(
     ("damage", "complete"),
     [
