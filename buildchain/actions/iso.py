@@ -6,6 +6,8 @@ declared), ``_build/<project>.iso``, and beside it ``SHA256SUM`` with ``SHA256SU
 
 from __future__ import annotations
 
+import shutil
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,9 +89,18 @@ def populate(
     :raises ContentError: two parts want the same path.
     """
     placed: dict[str, str] = {}
+    # Equal files are one on the medium. That is for their content to say: what is linked in the
+    # build root, and what no more, depends on which steps were executed last.
+    once: dict[tuple[str, int], Path] = {}
     with replaced(medium.root) as fresh:
-        for target, output in placement(layout, parts).items():
-            _place(layout.build / output.path, fresh / target, output)
+        for target, output in sorted(placement(layout, parts).items()):
+            mode = 0o755 if output.mode & 0o100 else 0o644
+            if equal := once.get((output.sha256, mode)):
+                link(equal, fresh / target)
+            else:
+                alone = (output.sha256, mode ^ 0o111) not in once
+                _place(layout.build / output.path, fresh / target, mode, alone=alone)
+                once[output.sha256, mode] = fresh / target
             placed[target] = output.sha256
         checksums = fresh / CHECKSUMS
         write_whole(checksums, checksum_lines(placed))
@@ -135,11 +146,17 @@ def _target(part: Part, source: Path) -> str:
     return (Path(part.target) / source.relative_to(part.source)).as_posix()
 
 
-def _place(source: Path, target: Path, output: Output) -> None:
-    """Link a file; modes are part of the medium, so a foreign umask must not leak in."""
-    link(source, target)
-    mode = 0o755 if output.mode & 0o100 else 0o644
-    if output.mode != mode:
+def _place(source: Path, target: Path, mode: int, *, alone: bool) -> None:
+    """Link a file; modes are part of the medium, so a foreign umask must not leak in.
+
+    :param alone: no link to the file may stand on the medium with another mode.
+    """
+    if alone:
+        link(source, target)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    if stat.S_IMODE(target.stat().st_mode) != mode:
         target.chmod(mode)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import config
+from buildchain import config, receipt
 from buildchain.actions import pulls, registry
 from buildchain.layout import Layout
 from buildchain.model import PulledImage
@@ -47,12 +47,13 @@ def pulled(
         facts = pulls.fetch(
             layout, [pin], config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": source.address})
         ).facts
-    pulls.lay_out(layout, pin, facts["org/multi"])
-    made = registry.generate(layout, "demo", "1.0")
+    made_by = layout.receipt("_image_pull:org/multi")
+    receipt.write(made_by, layout.build, pulls.lay_out(layout, pin, facts["org/multi"]))
+    made = registry.generate(layout, "1.0", [made_by])
     parts = {"images": layout.images, "registry-config.inc": made.paths[0]}
     for folder in (scratch, layout.build, *scratch.parents[:2]):
         folder.chmod(0o755)
-    with serving(nginx_image, scratch, "demo-1.0", parts) as served:
+    with serving(nginx_image, scratch, registry.place("1.0"), parts) as served:
         served.wait("org/multi", "1.0")
         yield served, digests
 

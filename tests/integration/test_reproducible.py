@@ -15,10 +15,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import config, events
-from buildchain.actions import reproduce
+from buildchain import events
+from buildchain.actions import inputs, reproduce
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
+from buildchain.tasks import context as contexts
+from buildchain.tasks import inputs as inputs_tasks
 from tests.integration.checkout import Checkout
 from tests.integration.conftest import ROOT, require, run
 
@@ -55,9 +57,11 @@ def elsewhere(
         if (ROOT / name).is_file():
             shutil.copy2(ROOT / name, folder / name)
     (folder / ".venv").symlink_to(ROOT / ".venv")
-    cache = config.load(ROOT, os.environ).cache_root
-    here = Checkout(ROOT, cache)
-    here.succeeds("inputs", BUILD_ROOT=str(build_root))
+    # What ./doit.sh inputs does; the build root is the test runner's as long as it runs.
+    context = contexts.load(ROOT, {**os.environ, "BUILD_ROOT": str(build_root)})
+    cache, archive = context.layout.cache, scratch / "inputs.tar"
+    blobs, resolutions = inputs_tasks.blobs(context), inputs_tasks.resolutions(context)
+    inputs.pack(context.layout, archive, blobs, resolutions)
     # What a build finds there besides its inputs: the same key signs, and the compiler's cache is
     # no input of anything, only quicker.
     other = scratch / "cache"
@@ -65,10 +69,10 @@ def elsewhere(
     for name in ("keys", "go-build"):
         (other / name).symlink_to(cache / name)
     there = Checkout(folder, other)
-    there.succeeds("inputs_unpack", str(build_root / "metalk8s-inputs.tar"))
-    (build_root / "metalk8s-inputs.tar").unlink()
-    first = Layout(ROOT, build_root, cache, "metalk8s")
-    yield Elsewhere(there, first, dataclasses.replace(first, build=folder / "_build"))
+    there.succeeds("inputs_unpack", str(archive))
+    archive.unlink()
+    second = dataclasses.replace(context.layout, build=folder / "_build")
+    yield Elsewhere(there, context.layout, second)
     shutil.rmtree(scratch)
 
 

@@ -128,6 +128,23 @@ def test_populate_takes_what_was_declared_and_nothing_else(keyed, recorded):
         assert hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
 
+def test_content_decides_what_is_linked(keyed):
+    """Not what was linked before it came here: with one mode it is one file, with two it is two."""
+    layout = keyed
+    files = {"salt/a": "same", "salt/b": "same", "salt/run": "same", "salt/c": "other"}
+    step = make(layout, "_one", files, {"salt/run": 0o755, "salt/b": 0o600})
+    (layout.build / "salt/run").unlink()
+    (layout.build / "salt/run").hardlink_to(layout.build / "salt/a")
+    with signing.signer(layout, "") as signer:
+        parts = [Part(step, layout.build / "salt", ".")]
+        iso.populate(layout, medium(layout), parts, signer, EPOCH)
+    root = layout.iso_root
+    assert (root / "a").samefile(root / "b")
+    assert not (root / "a").samefile(root / "run")
+    modes = tree(root)
+    assert [modes[name] for name in ("a", "b", "c", "run")] == ["644", "644", "644", "755"]
+
+
 def test_modes_on_the_medium_do_not_depend_on_the_umask(keyed):
     part = Part(make(keyed, "_two", {"salt/a/b": "p"}), keyed.build / "salt", "salt")
     modes = []
