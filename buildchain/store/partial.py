@@ -13,6 +13,7 @@ a killed process nor a machine that lost its power leaves something that is trus
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -47,6 +48,36 @@ class Partial:
             written = os.write(self._file, piece)
             self.offset += written
             piece = piece[written:]
+
+    def take(self, pipe: int, count: int, window: memoryview) -> None:
+        """Append so many bytes, at most :data:`UNIT`, out of a pipe.
+
+        They never pass through this process on their way; it reads them for the hash.
+
+        :param window: where they are read to.
+        """
+        if self.offset + count - self._noted > UNIT:
+            self.note()
+        while count:
+            try:
+                moved = os.splice(pipe, self._file, count)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                    raise
+                # A file system that cannot do it.
+                piece = os.read(pipe, min(count, len(window)))
+                self.write(memoryview(piece))
+                count -= len(piece)
+                continue
+            count -= moved
+            end = self.offset + moved
+            while self.offset < end:
+                view = window[: end - self.offset]
+                read = os.preadv(self._file, [view], self.offset)
+                if not read:
+                    raise OSError(errno.EIO, f"{self.path} became shorter")
+                self._hash.update(view[:read])
+                self.offset += read
 
     def note(self) -> None:
         """Vouch in the journal for what is there."""

@@ -6,7 +6,9 @@ Protocol: OCI distribution specification 1.1, "Pull" and "Content discovery".
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +22,8 @@ from buildchain.store.partial import Partial
 from buildchain.store.retry import CROWDED, PASSING, TransferError, requested_pause
 from buildchain.store.transport import Answer, Transport, split
 
-BUFFER = 1 << 20  # bytes; one for each transfer
+BUFFER = 1 << 20  # bytes; one for each transfer, and a pipe of that size
+WINDOW = 1 << 18  # bytes that are hashed at a time: they stay in the processor's cache
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 # Tags by which tools of before the referrers API attach things to an image.
 ATTACHED = (".sig", ".att", ".sbom")
@@ -155,13 +158,21 @@ class Registry:
                 passing=True,
             )
         buffer = memoryview(bytearray(BUFFER))
-        while count := answer.readinto(buffer):
-            if partial.offset + count > wanted.size:
-                partial.restart()
-                raise CorruptError(f"{wanted.digest}: {answer.origin.name} sends too much")
-            partial.write(buffer[:count])
-            if self._stopped():
-                raise TransferError("interrupted", passing=False)
+        with _pipe() as (outlet, inlet):
+            while True:
+                bare = answer.is_bare
+                count = answer.splice(inlet) if bare else answer.readinto(buffer)
+                if not count:
+                    break
+                if partial.offset + count > wanted.size:
+                    partial.restart()
+                    raise CorruptError(f"{wanted.digest}: {answer.origin.name} sends too much")
+                if bare:
+                    partial.take(outlet, count, buffer[:WINDOW])
+                else:
+                    partial.write(buffer[:count])
+                if self._stopped():
+                    raise TransferError("interrupted", passing=False)
         if partial.offset != wanted.size:
             raise TransferError(f"{answer.origin.name} closed early", passing=True)
 
@@ -182,6 +193,19 @@ class Registry:
             if answer.status != 401 or (attempt == 2 and not used.startswith("Basic ")):
                 raise _refusal(answer, text, offered)
             self._authenticator.renew(endpoint.reference, used, offered)
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """Provide a pipe's two ends: to read from, to write to."""
+    ends = os.pipe()
+    try:
+        with contextlib.suppress(OSError):  # not more than this user may have
+            fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, BUFFER)
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
 
 
 def _continues(answer: Answer, start: int, size: int) -> bool:

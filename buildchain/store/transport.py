@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
+import select
 import socket
 import threading
 import time
@@ -74,7 +76,13 @@ class Answer:
     :param length: bytes of the body, ``None`` when the server does not say.
     """
 
-    def __init__(self, origin: Origin, url: str, response: http.client.HTTPResponse) -> None:
+    def __init__(
+        self,
+        origin: Origin,
+        url: str,
+        response: http.client.HTTPResponse,
+        stream: socket.socket | None = None,
+    ) -> None:
         self.origin = origin
         self.url = url
         self.status = response.status
@@ -82,8 +90,33 @@ class Answer:
         self.length = response.length
         self._response = response
         self._left = response.length
+        self._stream = stream if origin.scheme == "http" else None
         self._window = (time.monotonic(), 0)
         self._count = 0
+
+    @property
+    def is_bare(self) -> bool:
+        """Tell whether what is left comes over the socket as it is, to be taken from there.
+
+        Not before the first read: until then http.client has some of the body in its buffer.
+        """
+        return self._stream is not None and self._left is not None and self._count > 0
+
+    def splice(self, pipe: int) -> int:
+        """Let what has come go into a pipe without a copy, at least a byte; 0 at the end.
+
+        :raises TransferError: the connection broke, is silent or drips.
+        """
+        assert self._stream is not None
+        if not self._left:
+            return 0
+        with _translated(self.origin):
+            count = _splice(self._stream, pipe, self._left)
+        self._left -= count
+        if count == 0:
+            raise TransferError(f"{self.origin.name} closed early", passing=True)
+        self._watch(count)
+        return count
 
     def readinto(self, view: memoryview) -> int:
         """Read what has come, at least a byte; 0 at the end.
@@ -184,8 +217,8 @@ class Transport:
         for _ in range(REDIRECTS + 1):
             origin, target = split(url)
             self._check_plain(origin)
-            connection, response = self._exchange(origin, method, target, sent, body)
-            answer = Answer(origin, url, response)
+            connection, stream, response = self._exchange(origin, method, target, sent, body)
+            answer = Answer(origin, url, response, stream)
             whole = False
             try:
                 location = answer.headers.get("Location")
@@ -217,20 +250,20 @@ class Transport:
 
     def _exchange(
         self, origin: Origin, method: str, target: str, headers: dict[str, str], body: bytes | None
-    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    ) -> tuple[http.client.HTTPConnection, socket.socket | None, http.client.HTTPResponse]:
         """Send a request; on a kept connection that the server has ended, on a new one."""
         with self._guard:
             kept = self._idle.get(origin, [])
             connection = kept.pop() if kept else None
         if connection is not None:
             try:
-                return connection, self._send(origin, connection, method, target, headers, body)
+                return connection, *self._send(origin, connection, method, target, headers, body)
             except (OSError, http.client.HTTPException):
                 connection.close()
         with _translated(origin):
             connection = self._connect(origin)
             try:
-                return connection, self._send(origin, connection, method, target, headers, body)
+                return connection, *self._send(origin, connection, method, target, headers, body)
             except BaseException:
                 connection.close()
                 raise
@@ -238,13 +271,15 @@ class Transport:
     def _send(
         self, origin: Origin, connection: http.client.HTTPConnection, method: str, target: str,
         headers: dict[str, str], body: bytes | None,
-    ) -> http.client.HTTPResponse:  # fmt: skip
+    ) -> tuple[socket.socket | None, http.client.HTTPResponse]:  # fmt: skip
         through = proxy.choose(self._environ, origin.scheme, origin.host, origin.port)
         if through is not None and origin.scheme == "http":
             headers = {**headers, **through.headers}
             target = f"http://{origin.name}{target}"
         connection.request(method, target, body, headers)
-        return connection.getresponse()
+        # http.client lets go of it when the server announces that it will close.
+        stream: socket.socket | None = connection.sock
+        return stream, connection.getresponse()
 
     def _connect(self, origin: Origin) -> http.client.HTTPConnection:
         through = proxy.choose(self._environ, origin.scheme, origin.host, origin.port)
@@ -279,6 +314,22 @@ class Transport:
             return
         with self._guard:
             self._idle.setdefault(origin, []).append(connection)
+
+
+def _splice(stream: socket.socket, pipe: int, most: int) -> int:
+    """Wait for bytes as long as the socket's timeout says, and move at most so many.
+
+    :raises TimeoutError: none came.
+    """
+    patience = stream.gettimeout()
+    while True:
+        try:
+            return os.splice(stream.fileno(), pipe, most)
+        except BlockingIOError:
+            waiting = select.poll()
+            waiting.register(stream, select.POLLIN)
+            if not waiting.poll(None if patience is None else patience * 1000):
+                raise TimeoutError from None
 
 
 @contextlib.contextmanager

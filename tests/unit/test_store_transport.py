@@ -1,5 +1,7 @@
+import contextlib
 import datetime
 import http.server
+import os
 import socket
 import ssl
 import threading
@@ -30,9 +32,28 @@ def client(served):
     made.close()
 
 
-def get(client: Transport, served: faulty.Faulty, **headers: str) -> tuple[int, bytes]:
+def get(
+    client: Transport, served: faulty.Faulty, read=transport.Answer.read, **headers: str
+) -> tuple[int, bytes]:
     with client.open("GET", f"http://{served.address}{PATH}", headers) as answer:
-        return answer.status, answer.read()
+        return answer.status, read(answer)
+
+
+def read_by_pipe(answer: transport.Answer) -> bytes:
+    found, buffer, ends = b"", memoryview(bytearray(1 << 13)), os.pipe()
+    try:
+        while True:
+            bare = answer.is_bare
+            count = answer.splice(ends[1]) if bare else answer.readinto(buffer)
+            if not count:
+                return found
+            found += os.read(ends[0], count) if bare else bytes(buffer[:count])
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+both_ways = pytest.mark.parametrize("read", [transport.Answer.read, read_by_pipe])
 
 
 @pytest.mark.parametrize(
@@ -102,19 +123,21 @@ def test_a_kept_connection_that_was_ended_is_made_new(served, client):
         ("garbage", r"broken answer \(BadStatusLine\)"),
     ],
 )
-def test_broken_transfers_may_pass(served, client, fault, reason):
+@both_ways
+def test_broken_transfers_may_pass(served, client, fault, reason, read):
     served.fault = lambda _request: fault
     with pytest.raises(TransferError, match=reason) as caught:
-        get(client, served)
+        get(client, served, read)
     assert caught.value.passing
     assert served.address in caught.value.reason
     served.fault = lambda _request: ""
-    assert get(client, served) == (200, DATA)
+    assert get(client, served, read) == (200, DATA)
 
 
-def test_a_body_of_unknown_length(served, client):
+@both_ways
+def test_a_body_of_unknown_length(served, client, read):
     served.fault = lambda _request: "no-length"
-    assert get(client, served) == (200, DATA)
+    assert get(client, served, read) == (200, DATA)
 
 
 def test_a_body_that_is_too_large_for_memory(served, client):
@@ -138,12 +161,52 @@ def test_nobody_there(client, served):
     assert caught.value.crowded
 
 
-def test_silence_and_dripping(served, client, monkeypatch):
+@both_ways
+def test_dripping(served, client, monkeypatch, read):
     monkeypatch.setattr(transport, "TIMEOUT", 0.3)
     served.fault = lambda _request: "drip"
     with pytest.raises(TransferError, match="sends too slowly") as caught:
-        get(client, served)
+        get(client, served, read)
     assert caught.value.passing
+
+
+@both_ways
+def test_silence_in_the_middle(monkeypatch, read):
+    monkeypatch.setattr(transport, "TIMEOUT", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with (
+            pytest.raises(TransferError, match=f"{address} was silent") as caught,
+            answering(server, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234"),
+            Transport(plain_http=[address]).open("GET", f"http://{address}/") as answer,
+        ):
+            read(answer)
+    assert caught.value.passing
+
+
+@contextlib.contextmanager
+def answering(server: socket.socket, text: bytes):
+    """Give the next who connects an answer, and keep the connection."""
+    streams = []
+
+    def answer() -> None:
+        stream, _ = server.accept()
+        streams.append(stream)
+        stream.recv(1 << 12)
+        stream.sendall(text)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        for stream in streams:
+            stream.close()
+
+
+def test_silence_from_the_beginning(monkeypatch):
+    monkeypatch.setattr(transport, "TIMEOUT", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with (
