@@ -219,13 +219,27 @@ def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) 
     assert set(found) == set(table)
     assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
     assert {port: said["tls"] for port, said in found.items()} == {
-        **dict.fromkeys(("2379", "2380"), "certificate required"),
-        **dict.fromkeys(("4505", "4506"), "no TLS"),
+        **dict.fromkeys(("2379", "2380", "4505", "4506"), "certificate required"),
         "4507": "200",  # a greeting; nobody may log in
         "5443": "404",  # what is on the ISO is below other paths
         "6443": "403",
         "10250": "404",
     }
+
+
+@pytest.mark.parametrize("port", [4505, 4506])
+def test_salt_master_takes_its_own_minions(cluster: Machine, port: int) -> None:
+    """Its certificate is of the authority that the minion knows, which knows nobody else's."""
+    pki = "/etc/metalk8s/pki"
+    # In a later TLS, the client has succeeded before the server has seen its certificate.
+    connect = (
+        f"openssl s_client -connect {cluster.address}:{port} -tls1_2 -verify_return_error "
+        f"-verify_ip {cluster.address} -CAfile {pki}/salt-ca.crt"
+    )
+    ours, others = f"{pki}/salt-minion", "/etc/kubernetes/pki/etcd/healthcheck-client"
+    assert "(ok)" in cluster.shell(f"{connect} -cert {ours}.crt -key {ours}.key </dev/null 2>&1")
+    refused = f"{connect} -cert {others}.crt -key {others}.key </dev/null 2>&1 || echo no"
+    assert cluster.shell(refused).endswith("no\n")
 
 
 def test_keys_are_their_owners_only(cluster: Machine) -> None:
@@ -236,7 +250,7 @@ def test_keys_are_their_owners_only(cluster: Machine) -> None:
     )
     modes = {line.split()[1]: line.split()[0] for line in listed.splitlines()}
     assert modes.pop("/etc/kubernetes/pki/sa.key") == "640"
-    assert len(modes) >= 17
+    assert len(modes) >= 20
     assert set(modes.values()) == {"600"}
 
 

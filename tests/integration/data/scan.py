@@ -12,6 +12,7 @@ import sys
 
 REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 PATIENCE = 3.0  # seconds
+MOMENT = 0.5
 
 
 def is_open(address: str, port: int) -> bool:
@@ -38,6 +39,11 @@ def tls(address: str, port: int) -> str:
     with socket.create_connection((address, port), PATIENCE) as stream:
         try:
             with context.wrap_socket(stream) as secure:
+                # Who asks for a certificate says so now, unasked, and may then not read any more.
+                secure.settimeout(MOMENT)
+                with contextlib.suppress(TimeoutError):
+                    secure.recv(1)
+                secure.settimeout(PATIENCE)
                 secure.sendall(REQUEST)
                 return secure.recv(100).decode("latin-1").split()[1]
         except ssl.SSLError as error:

@@ -1,6 +1,7 @@
 {%- from "metalk8s/map.jinja" import metalk8s with context %}
 {%- from "metalk8s/macros.jinja" import certificate %}
 {%- set master = metalk8s.salt_master %}
+{%- set names = ["DNS:" ~ metalk8s.node.name, "IP:" ~ metalk8s.networks.control_plane.address] %}
 
 include:
   - metalk8s.accounts
@@ -8,8 +9,11 @@ include:
   - metalk8s.salt-master.configured
 
 {{ certificate(metalk8s, "the Salt API", master.config_folder ~ "/tls/server", "salt_api", master.account.name,
-               {"CN": "metalk8s-salt-api"}, ["serverAuth"],
-               ["DNS:" ~ metalk8s.node.name, "IP:" ~ metalk8s.networks.control_plane.address]) }}
+               {"CN": "metalk8s-salt-api"}, ["serverAuth"], names) }}
+
+{#- The Salt API is a client of the master beside it, under the same certificate. -#}
+{{ certificate(metalk8s, "the Salt master", master.config_folder ~ "/tls/master", "salt", master.account.name,
+               {"CN": "metalk8s-salt-master"}, ["serverAuth", "clientAuth"], names) }}
 
 Create the folders of Salt keys:
   file.directory:

@@ -25,14 +25,18 @@ Run the Salt master:
         metalk8s: {{ metalk8s | json }}
     - config_files:
       - {{ master.config_folder }}/master.d/metalk8s.conf
-      - {{ master.config_folder }}/tls/server.crt
-      - {{ master.config_folder }}/tls/server.key
+      - {{ metalk8s.pki.authorities.salt.path }}.crt
+{%- for pair in ("master", "server") %}
+      - {{ master.config_folder }}/tls/{{ pair }}.crt
+      - {{ master.config_folder }}/tls/{{ pair }}.key
+{%- endfor %}
     - require:
       - file: Configure the Salt master
       - file: Create the folder of the Salt master
       - file: Give the bootstrap configuration to the Salt master
       - metalk8s_salt_keys: Let the Salt master and the minion of this machine know each other
       - x509: Sign the certificate of the Salt API
+      - x509: Sign the certificate of the Salt master
       - service: Run the kubelet
       - metalk8s_https: The repositories answer
 

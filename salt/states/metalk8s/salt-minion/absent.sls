@@ -17,5 +17,7 @@ Remove the configuration of the Salt minion:
 {%- for key in ("minion.pem", "minion.pub", "minion_master.pub") %}
       - {{ metalk8s.salt_minion.key_folder }}/{{ key }}
 {%- endfor %}
+      - {{ metalk8s.salt_minion.certificate }}.crt
+      - {{ metalk8s.salt_minion.certificate }}.key
     - require:
       - service: Stop the Salt minion

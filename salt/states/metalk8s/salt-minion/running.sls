@@ -2,6 +2,7 @@
 
 include:
   - metalk8s.salt-master.certified
+  - metalk8s.salt-minion.certified
   - metalk8s.salt-minion.configured
 
 Run the Salt minion:
@@ -12,3 +13,14 @@ Run the Salt minion:
       - pkg: Install the Salt minion
       - file: Configure the Salt minion
       - metalk8s_salt_keys: Let the Salt master and the minion of this machine know each other
+    - require: # it reads them with each connection
+      - x509: Sign the certificate of the Salt minion
+
+# Without this, a minion and its calls would wait for a master that refuses them, for ever.
+The Salt master lets the minion in:
+  metalk8s_tls.accepted:
+    - name: {{ metalk8s.networks.control_plane.address }}:{{ metalk8s.salt_master.ports.request }}
+    - authority: {{ metalk8s.pki.authorities.salt.path }}.crt
+    - certificate: {{ metalk8s.salt_minion.certificate }}
+    - require:
+      - x509: Sign the certificate of the Salt minion

@@ -1,0 +1,8 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- from "metalk8s/macros.jinja" import certificate %}
+
+include:
+  - metalk8s.authorities
+
+{{ certificate(metalk8s, "the Salt minion", metalk8s.salt_minion.certificate, "salt", "root",
+               {"CN": metalk8s.node.name}, ["clientAuth"]) }}

@@ -1,0 +1,79 @@
+"""Servers that know their clients by certificates. Runs ``openssl``."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from .loader import load
+
+Require = Callable[[str], str]
+
+
+def certify(folder: pathlib.Path, name: str, openssl: str) -> str:
+    """Make a certificate that is its own authority; give its path without the suffix."""
+    path = folder / name
+    subprocess.run(
+        [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", f"{path}.key", "-out", f"{path}.crt", "-days", "2",
+         "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return str(path)
+
+
+@contextlib.contextmanager
+def serving(own: str, authority: str) -> Iterator[str]:
+    """Shake hands with one client; give address and port."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=f"{authority}.crt")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(f"{own}.crt", f"{own}.key")
+
+    def serve(server: socket.socket) -> None:
+        stream, _ = server.accept()
+        with stream, contextlib.suppress(OSError), context.wrap_socket(stream, server_side=True):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("known", "trusted", "accepted"),
+    [("client", "server", True), ("stranger", "server", False), ("client", "stranger", False)],
+)
+def test_both_ends_know_each_other(
+    tmp_path: pathlib.Path, require: Require, known: str, trusted: str, accepted: bool
+) -> None:
+    """Neither a stranger's server nor one that does not know the certificate will do."""
+    openssl = require("openssl")
+    made = {name: certify(tmp_path, name, openssl) for name in ("client", "server", "stranger")}
+    state = load("_states/metalk8s_tls")
+    with serving(made["server"], made[known]) as name:
+        answer = state.accepted(name, f"{made[trusted]}.crt", made["client"], timeout=-1)
+    assert answer["result"] is accepted
+    assert f"{made['client']}.crt" in answer["comment"]
+
+
+def test_server_that_is_not_there() -> None:
+    """Where, how long, and why."""
+    state = load("_states/metalk8s_tls")
+    answer = state.accepted("127.0.0.1:1", "/nonexistent.crt", "/nonexistent", timeout=-1)
+    assert answer["result"] is False
+    assert answer["comment"].startswith("127.0.0.1:1 does not accept /nonexistent.crt after -1 s: ")
+
+
+def test_test_mode_does_not_wait() -> None:
+    """Nothing may be there yet."""
+    state = load("_states/metalk8s_tls", opts={"test": True})
+    assert state.accepted("127.0.0.1:1", "/none.crt", "/none")["result"] is True
