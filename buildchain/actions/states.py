@@ -2,7 +2,8 @@
 
 It begins where Salt does (``top.sls``) and where people do (the names that scripts call), and goes
 through includes, imports, templates, own modules and functions. Each thing is kept with who wants
-it. A state is taken back by ``absent.sls`` beside its ``init.sls``, which nobody has to name.
+it. What is beside an ``init.sls`` nobody has to name: ``absent.sls`` takes the state back,
+``certified.sls`` renews what it certifies.
 """
 
 from __future__ import annotations
@@ -137,6 +138,8 @@ class Reader:
             return
         if is_folder:
             self._follow_sls(folder, f"{name}.absent", f"{folder}{file}")
+            if self._files.text(f"{folder}{path}/certified.sls") is not None:
+                self._follow_sls(folder, f"{name}.certified", f"{folder}{file}")
         for included in document.pop("include", None) or ():
             self._follow_sls(folder, str(included), f"{folder}{file}")
         for function, arguments in _functions(document):

@@ -32,6 +32,7 @@ OF_FILES = {"user", "group", "mode"}
 BEHIND_KWARGS = {
     "file.directory": {"mode"},
     "pkg.installed": {"hold", "install_recommends", "setopt"},
+    "service.dead": {"no_block"},
     "x509.private_key_managed": OF_FILES,
     "x509.certificate_managed": OF_FILES
     | {"CN", "O", "basicConstraints", "keyUsage", "extendedKeyUsage", "subjectAltName"}
@@ -103,7 +104,11 @@ def managed_file(
         template=arguments.get("template", "jinja"),
         source=arguments["source"],
         saltenv=saltenv,
-        context={"config_digest": "0" * 64, **arguments.get("context", {})},
+        context={
+            "config_digest": "0" * 64,
+            "config_files": arguments.get("config_files", []),
+            **arguments.get("context", {}),
+        },
         **fields,
     )
     text = pathlib.Path(path).read_text(encoding="utf-8") if path and not error else ""

@@ -9,6 +9,10 @@ import pathlib
 import time
 from typing import Any
 
+import yaml
+
+DIGEST = "metalk8s.scality.com/config-digest"
+FILES = "metalk8s.scality.com/config-files"
 PAUSE = 0.5  # seconds between two looks at the container engine
 TIMEOUT = 120  # seconds in which the kubelet stops what it ran before
 
@@ -28,19 +32,20 @@ def managed(
     renders without a look at what the pod reads.
 
     :param name: the file that the kubelet reads.
-    :param source: Jinja template of it; gets ``context`` and ``config_digest``.
+    :param source: Jinja template of it; gets ``context``, ``config_digest`` and ``config_files``.
     :param pod: what the pod is called on this node.
     :param config_files: what the pod reads when it starts; all of them are there by now.
     """
-    missing = [file for file in config_files or [] if not pathlib.Path(file).is_file()]
+    files = config_files or []
+    missing = [file for file in files if not pathlib.Path(file).is_file()]
     if missing and not __opts__["test"]:
         return _result(name, False, {}, f"{name} needs {', '.join(missing)}: not there")
-    digest = config_digest([file for file in config_files or [] if file not in missing])
+    digest = config_digest([file for file in files if file not in missing])
     text = __salt__["slsutil.renderer"](
         path=source,
         default_renderer="jinja",
         saltenv=__env__,
-        context={**context, "config_digest": digest},
+        context={**context, "config_digest": digest, "config_files": files},
     )
     text = text.strip() + "\n"
     path = pathlib.Path(name)
@@ -50,17 +55,56 @@ def managed(
     changes = {"diff": "".join(difflib.unified_diff(*(t.splitlines(True) for t in (before, text))))}
     if __opts__["test"]:
         return _result(name, None, changes, f"{name} would be written")
+    stuck = _replace(path, before, text, pod)
+    return _result(name, not stuck, changes, stuck or f"{name} was written")
+
+
+def renewed(name: str, node: str) -> dict[str, Any]:
+    """Let the kubelet run every static pod anew that reads other files than it was started with.
+
+    Nothing else of a manifest changes: what its template would say today is for ``managed``.
+
+    :param name: the folder that the kubelet reads.
+    :param node: what the node is called.
+    """
+    changes, failures = {}, []
+    for path in sorted(pathlib.Path(name).glob("[!.]*.yaml")):
+        before = path.read_text(encoding="utf-8")
+        metadata = yaml.safe_load(before)["metadata"]
+        annotations = metadata.get("annotations", {})
+        if DIGEST not in annotations or FILES not in annotations:
+            continue
+        files = annotations[FILES].split()
+        missing = [file for file in files if not pathlib.Path(file).is_file()]
+        if missing:
+            failures.append(f"{path} needs {', '.join(missing)}: not there")
+            continue
+        digest = config_digest(files)
+        if digest == annotations[DIGEST]:
+            continue
+        changes[str(path)] = {"old": annotations[DIGEST], "new": digest}
+        if not __opts__["test"]:
+            text = before.replace(annotations[DIGEST], digest)
+            failures += filter(None, [_replace(path, before, text, f"{metadata['name']}-{node}")])
+    if failures:
+        return _result(name, False, changes, " ".join(failures))
+    if not changes:
+        return _result(name, True, {}, "Every static pod reads what it was started with")
+    verb = "would be" if __opts__["test"] else "were"
+    result = None if __opts__["test"] else True
+    return _result(name, result, changes, f"{', '.join(changes)} {verb} written")
+
+
+def _replace(path: pathlib.Path, before: str, text: str, pod: str) -> str:
+    """Write a manifest and wait until the former pod is gone; say why it is not."""
     former = set(__salt__["metalk8s_pods.running"](pod)) if before not in ("", text) else set()
     write(path, text)
     until = time.monotonic() + TIMEOUT
     while former and former.intersection(__salt__["metalk8s_pods.running"](pod)):
         if time.monotonic() > until:
-            comment = (
-                f"{name} was written, but after {TIMEOUT} s the kubelet still runs the old {pod}"
-            )
-            return _result(name, False, changes, comment)
+            return f"{path} was written, but after {TIMEOUT} s the kubelet still runs the old {pod}"
         time.sleep(PAUSE)
-    return _result(name, True, changes, f"{name} was written")
+    return ""
 
 
 def config_digest(files: list[str]) -> str:

@@ -106,6 +106,56 @@ def test_returns_when_the_old_pod_is_gone(tmp_path: pathlib.Path) -> None:
     assert "still runs the old etcd-node" in stuck["comment"]
 
 
+MANIFEST = """\
+metadata:
+  name: etcd
+  annotations:
+    metalk8s.scality.com/config-digest: "{digest}"
+    metalk8s.scality.com/config-files: "{files}"
+spec: an operator's own
+"""
+
+
+def renewed(
+    folder: pathlib.Path, test: bool = False, containers: Iterator[list[str]] = NOTHING_RUNS
+) -> dict[str, Any]:
+    functions = {"metalk8s_pods.running": lambda pod: next(containers)}
+    module = load("_states/metalk8s_static_pod", salt=functions, opts={"test": test})
+    module.PAUSE, module.TIMEOUT = 0, 0.2
+    answer: dict[str, Any] = module.renewed(str(folder), node="node")
+    return answer
+
+
+def test_renewal_changes_the_digest_only(tmp_path: pathlib.Path) -> None:
+    """And only of pods that read other files than before; what is none of ours is left alone."""
+    digest = load("_states/metalk8s_static_pod").config_digest
+    file, path = tmp_path / "server.crt", tmp_path / "etcd.yaml"
+    file.write_text("one")
+    before = MANIFEST.format(digest=digest([str(file)]), files=file)
+    path.write_text(before)
+    (tmp_path / "other.yaml").write_text("metadata: {name: other}")
+    assert renewed(tmp_path)["changes"] == {}
+    file.write_text("two")
+    foreseen = renewed(tmp_path, test=True)
+    assert (foreseen["result"], list(foreseen["changes"])) == (None, [str(path)])
+    assert path.read_text() == before
+    answer = renewed(tmp_path, containers=iter([["old"], ["old"], ["new"]]))
+    assert (answer["result"], list(answer["changes"])) == (True, [str(path)])
+    assert path.read_text() == MANIFEST.format(digest=digest([str(file)]), files=file)
+    assert renewed(tmp_path)["changes"] == {}
+
+
+def test_renewal_goes_on_after_a_failure(tmp_path: pathlib.Path) -> None:
+    """Each pod that does not start anew is named; the others do."""
+    for name, files in (("a", "/nonexistent/ca.crt"), ("b", ""), ("c", "")):
+        (tmp_path / f"{name}.yaml").write_text(MANIFEST.format(digest="0" * 64, files=files))
+    answer = renewed(tmp_path, containers=itertools.repeat(["old"]))
+    assert answer["result"] is False
+    assert list(answer["changes"]) == [str(tmp_path / "b.yaml"), str(tmp_path / "c.yaml")]
+    assert f"{tmp_path}/a.yaml needs /nonexistent/ca.crt: not there" in answer["comment"]
+    assert answer["comment"].count("still runs the old etcd-node") == 2
+
+
 def test_running_containers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the pod that have a running task."""
     (tmp_path / "ctr").write_text(

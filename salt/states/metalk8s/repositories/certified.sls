@@ -4,7 +4,7 @@
 
 include:
   - metalk8s.authorities
-  - metalk8s.repositories.configured
+  - metalk8s.repositories.created
 
 {{ certificate(metalk8s, "the repositories", repositories.config_folder ~ "/tls/server", "repositories",
                repositories.account.name, {"CN": "metalk8s-repositories"}, ["serverAuth"],

@@ -2,17 +2,7 @@
 {%- set repositories = metalk8s.repositories %}
 
 include:
-  - metalk8s.accounts
-
-Create the folders of the repositories:
-  file.directory:
-    - names:
-      - {{ repositories.config_folder }}/conf.d
-      - {{ repositories.config_folder }}/tls
-    - user: root
-    - group: root
-    - mode: "0755"
-    - makedirs: true
+  - metalk8s.repositories.created
 
 Configure the repositories:
   file.managed:

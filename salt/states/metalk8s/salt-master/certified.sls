@@ -6,7 +6,7 @@
 include:
   - metalk8s.accounts
   - metalk8s.authorities
-  - metalk8s.salt-master.configured
+  - metalk8s.salt-master.created
 
 {{ certificate(metalk8s, "the Salt API", master.config_folder ~ "/tls/server", "salt_api", master.account.name,
                {"CN": "metalk8s-salt-api"}, ["serverAuth"], names) }}

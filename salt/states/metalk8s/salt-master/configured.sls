@@ -3,18 +3,7 @@
 
 include:
   - metalk8s.accounts
-
-Create the folders of the Salt master:
-  file.directory:
-    - names:
-      - {{ master.config_folder }}
-      - {{ master.config_folder }}/master.d
-      - {{ master.config_folder }}/site
-      - {{ master.config_folder }}/tls
-    - user: root
-    - group: root
-    - mode: "0755"
-    - makedirs: true
+  - metalk8s.salt-master.created
 
 Configure the Salt master:
   file.managed:

@@ -5,6 +5,7 @@ Stop the Salt minion:
   service.dead:
     - name: {{ metalk8s.salt_minion.service }}
     - enable: false
+    - no_block: false # Salt would not wait for its own, which makes new keys when it misses them
 
 Release the version of the Salt minion:
   pkg.unheld:

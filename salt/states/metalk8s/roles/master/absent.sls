@@ -4,6 +4,7 @@ include:
   - metalk8s.kube-controller-manager.absent
   - metalk8s.kube-apiserver.absent
   - metalk8s.administrator.absent
+  - metalk8s.renewal.absent
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent
   - metalk8s.kernel.absent

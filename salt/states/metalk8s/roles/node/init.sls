@@ -6,3 +6,4 @@ include:
   - metalk8s.kernel
   - metalk8s.container-engine
   - metalk8s.kubelet
+  - metalk8s.renewal

@@ -1,0 +1,22 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set renewal = metalk8s.renewal %}
+
+Stop the renewal of certificates:
+  service.dead:
+    - name: {{ renewal.name }}.timer
+    - enable: false
+
+Remove the renewal of certificates:
+  file.absent:
+    - names:
+      - {{ renewal.config_folder }}
+      - {{ renewal.units }}/{{ renewal.name }}.service
+      - {{ renewal.units }}/{{ renewal.name }}.timer
+    - require:
+      - service: Stop the renewal of certificates
+
+Forget the units of the renewal:
+  cmd.run:
+    - name: systemctl daemon-reload
+    - onchanges:
+      - file: Remove the renewal of certificates

@@ -1,0 +1,38 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set renewal = metalk8s.renewal %}
+
+Configure the Salt that renews certificates:
+  file.managed:
+    - name: {{ renewal.config_folder }}/minion
+    - source: salt://metalk8s/renewal/files/minion.conf.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - makedirs: true
+
+Describe the renewal of certificates:
+  file.managed:
+    - name: {{ renewal.units }}/{{ renewal.name }}.service
+    - source: salt://metalk8s/renewal/files/renewal.service.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - makedirs: true
+
+Describe when certificates are renewed:
+  file.managed:
+    - name: {{ renewal.units }}/{{ renewal.name }}.timer
+    - source: salt://metalk8s/renewal/files/renewal.timer.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - makedirs: true

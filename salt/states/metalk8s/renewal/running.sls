@@ -1,0 +1,13 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+include:
+  - metalk8s.renewal.configured
+
+Run the renewal of certificates every day:
+  service.running:
+    - name: {{ metalk8s.renewal.name }}.timer
+    - enable: true
+    - watch:
+      - file: Configure the Salt that renews certificates
+      - file: Describe the renewal of certificates
+      - file: Describe when certificates are renewed

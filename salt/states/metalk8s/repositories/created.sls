@@ -1,0 +1,12 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set repositories = metalk8s.repositories %}
+
+Create the folders of the repositories:
+  file.directory:
+    - names:
+      - {{ repositories.config_folder }}/conf.d
+      - {{ repositories.config_folder }}/tls
+    - user: root
+    - group: root
+    - mode: "0755"
+    - makedirs: true

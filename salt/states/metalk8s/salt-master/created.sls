@@ -1,0 +1,14 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set master = metalk8s.salt_master %}
+
+Create the folders of the Salt master:
+  file.directory:
+    - names:
+      - {{ master.config_folder }}
+      - {{ master.config_folder }}/master.d
+      - {{ master.config_folder }}/site
+      - {{ master.config_folder }}/tls
+    - user: root
+    - group: root
+    - mode: "0755"
+    - makedirs: true
