@@ -27,6 +27,7 @@ from tests.testbed.machine import (
 
 pytestmark = pytest.mark.integration
 
+POLICIES = {"metalk8s", "metalk8s-pods"}
 PORTS = ROOT / "docs/reference/ports.md"
 WEB = """\
 apiVersion: v1
@@ -60,8 +61,9 @@ kind: Service
 metadata:
   name: web
 spec:
+  type: NodePort
   selector: {{app: web}}
-  ports: [{{port: 80, targetPort: 8080}}]
+  ports: [{{port: 80, targetPort: 8080, nodePort: 30080}}]
 """
 
 
@@ -207,14 +209,7 @@ def test_registry_answers_over_tls_only(cluster: Machine) -> None:
 def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) -> None:
     """Seen from another machine; what speaks TLS says nothing without, and lets no stranger in."""
     table = re.findall(r"(?m)^\| (\d+) \| .*? \| plane", PORTS.read_text(encoding="utf-8"))
-    scan = (pathlib.Path(__file__).parent / "data/scan.py").read_text(encoding="utf-8")
-    found = json.loads(
-        docker(
-            *("run", "--rm", "--interactive", f"--network={cluster.network}"),
-            *("--entrypoint=python3", debian_root_image, "-", cluster.address),
-            text=scan,
-        )
-    )
+    found = scanned(cluster, debian_root_image)
     assert found.pop("22")["plain"].startswith("SSH-2.0-")
     assert set(found) == set(table)
     assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
@@ -225,6 +220,49 @@ def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) 
         "6443": "403",
         "10250": "404",
     }
+
+
+def scanned(cluster: Machine, image: str, *ports: str) -> dict[str, dict[str, str]]:
+    """Say what another machine of the network finds: see ``data/scan.py``."""
+    scan = (pathlib.Path(__file__).parent / "data/scan.py").read_text(encoding="utf-8")
+    found = json.loads(
+        docker(
+            *("run", "--rm", "--interactive", f"--network={cluster.network}"),
+            *("--entrypoint=python3", image, "-", cluster.address, *ports),
+            text=scan,
+        )
+    )
+    assert isinstance(found, dict)
+    return found
+
+
+def test_firewalld_lets_through_what_the_table_says(
+    cluster: Machine, iso_tree: pathlib.Path, debian_root_image: str
+) -> None:
+    """To a stranger of the plane; pods reach others and are reached; and it can be taken back."""
+    [nginx] = (path.name for path in (iso_tree / "images/nginx").iterdir())
+    manifest = WEB.format(version=cluster.version, nginx=nginx)
+    cluster.kubectl("delete pod web --ignore-not-found")  # of another test, on its way out
+    cluster.kubectl("apply -f -", manifest)
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=60s")
+    cluster.shell("systemctl start firewalld")
+    try:
+        assert not changed(cluster.apply("metalk8s.firewall"))
+        # A firewall answers slowly, or not at all: not every port there is.
+        table = re.findall(r"(?m)^\| (\d+) ", PORTS.read_text(encoding="utf-8"))
+        found = set(scanned(cluster, debian_root_image, "22", "30080", *table))
+        assert found == {"22", "4505", "4506", "4507", "5443", "6443", "30080"}
+        api = "exec 3<>/dev/tcp/10.96.0.1/443 && echo open"
+        assert cluster.kubectl(f"exec web -- timeout 5 bash -c '{api}'") == "open\n"
+        results = cluster.apply("metalk8s.firewall.absent")
+        assert not failed(results)
+        assert "metalk8s" not in cluster.shell("firewall-cmd --get-policies")
+        results = cluster.apply("metalk8s.firewall")
+        assert not failed(results)
+        assert set(cluster.shell("firewall-cmd --get-policies").split()) >= POLICIES
+    finally:
+        cluster.shell("systemctl stop firewalld")
+        cluster.kubectl("delete -f - --wait=false", manifest)
 
 
 @pytest.mark.parametrize("port", [4505, 4506])

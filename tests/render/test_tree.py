@@ -85,6 +85,8 @@ def test_sources_exist_and_say_who_wrote_them(rendered: dict[str, Any], platform
             text = state["file"]["text"]
             if text.startswith("{"):  # JSON has no comments
                 assert json.loads(re.sub(r"{{.*}}", "", text))["generated"] == HEADER[2:]
+            elif text.startswith("<"):
+                assert text.splitlines()[0] == f"<!-- {HEADER[2:]} -->"
             else:
                 assert text.splitlines()[0] == HEADER
             assert state["file"]["text"].endswith("\n")
@@ -165,6 +167,7 @@ def test_parameters_of_a_family_are_known_ones(rendered: dict[str, Any], platfor
         "kubernetes_version",
         "node",
         "os_family",
+        "ports",
         "version",
     }
     sections = re.findall(

@@ -9,6 +9,7 @@ from pathlib import Path
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 
+PORTS = Path(__file__).parents[2] / "salt/states/metalk8s/parameters/ports.yaml"
 VERSION = "2.4.0-dev"
 PLACE = f"srv/scality/metalk8s-{VERSION}"
 NOW = 2_000_000_000.0
@@ -87,6 +88,7 @@ Version: 1
     ),
     f"{PLACE}/salt/metalk8s/parameters/defaults.yaml": "archive:\n  signing_key: keys/demo.asc\n"
     "kubelet:\n  fail_swap_on: true\n  service: kubelet\n",
+    f"{PLACE}/salt/metalk8s/parameters/ports.yaml": PORTS.read_text(encoding="utf-8"),
     f"{PLACE}/salt/metalk8s/parameters/os_family/debian.yaml": "repo:\n"
     "  path: packages/debian/metalk8s\n  suite: bookworm\n  components: [main]\n",
     f"{PLACE}/salt/metalk8s/parameters/os_family/redhat.yaml": "repo:\n"

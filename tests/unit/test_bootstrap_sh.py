@@ -47,6 +47,7 @@ def medium(keyed, root, tmp_path, require):
     files["product.txt"] = "NAME=Demo\nVERSION=2.8.0-dev\n"
     files["salt/metalk8s/versions.json"] = '{"packages": {"debian": {}, "redhat": {}}}'
     files["salt/metalk8s/parameters/defaults.yaml"] = "{}"
+    files["salt/metalk8s/parameters/ports.yaml"] = "{}"
     make(keyed, "_texts", files)
     outputs = [keyed.build / name for name in files]
     made = keyed.receipt("_parts")

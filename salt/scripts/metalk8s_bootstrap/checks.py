@@ -38,24 +38,7 @@ MODULES = {
 }
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 SWITCHES = ("proc/sys/net/ipv4/ip_forward",)
-# TCP port to what of ours listens on it, and how the kernel calls that program. For operators,
-# docs/reference/ports.md.
-PORTS = {
-    2379: ("etcd", "etcd"),
-    2380: ("etcd", "etcd"),
-    2381: ("etcd", "etcd"),
-    4505: ("the Salt master", "/usr/bin/python3.11"),
-    4506: ("the Salt master", "/usr/bin/python3.11"),
-    4507: ("the Salt API", "/usr/bin/python3.11"),
-    5443: ("the repositories", "nginx"),
-    6443: ("the API server", "kube-apiserver"),
-    10248: ("kubelet", "kubelet"),
-    10249: ("kube-proxy", "kube-proxy"),
-    10250: ("kubelet", "kubelet"),
-    10256: ("kube-proxy", "kube-proxy"),
-    10257: ("the controller manager", "kube-controller-manager"),
-    10259: ("the scheduler", "kube-scheduler"),
-}
+# The kernel knows a program by this much of its name.
 COMM_LENGTH = 15
 # Packages that do what ours do, or get in their way. Ours are never among them.
 CONFLICTS = frozenset(
@@ -227,18 +210,17 @@ def resources(subject: Subject) -> Iterator[Problem]:
 # -- what is in the way ---------------------------------------------------------------------------
 def ports(subject: Subject) -> Iterator[Problem]:
     """Ports of ours are free, or ours already."""
-    for port, programs in sorted(subject.machine.listeners.items()):
-        if port not in PORTS:
-            continue
-        what, program = PORTS[port]
-        if subject.begun and programs <= {program[:COMM_LENGTH], ""}:
+    listeners = subject.machine.listeners
+    for port in subject.medium.ports:
+        programs = listeners.get(port.number)
+        if programs is None or (subject.begun and programs <= {port.program[:COMM_LENGTH], ""}):
             continue
         by = ", ".join(sorted(programs)) or "somebody"
         yield Problem(
             Group.CONFLICT,
-            f"port {port}",
-            f"is taken by {by}; {what} needs it",
-            f"Stop {by}: `ss -lntp sport = :{port}` shows it.",
+            f"port {port.number}",
+            f"is taken by {by}, and needed for {port.what}",
+            f"Stop {by}: `ss -lntp sport = :{port.number}` shows it.",
         )
 
 

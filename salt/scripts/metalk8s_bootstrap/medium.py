@@ -16,6 +16,19 @@ DESCRIPTOR, IDENTIFIER, VOLUME = 16 * 2048, b"CD001", slice(40, 72)
 
 
 @dataclass(frozen=True)
+class Port:
+    """A TCP port that something of ours listens on.
+
+    :param what: listens there.
+    :param program: what the kernel calls that, cut off nowhere.
+    """
+
+    number: int
+    what: str
+    program: str
+
+
+@dataclass(frozen=True)
 class Medium:
     """The verified tree that is installed from."""
 
@@ -52,7 +65,16 @@ class Medium:
     @property
     def parameters(self) -> dict[str, Any]:
         """Parameters of the states, with their defaults."""
-        path = self.root / "salt" / "metalk8s" / "parameters" / "defaults.yaml"
+        return self._parameters("defaults.yaml")
+
+    @property
+    def ports(self) -> list[Port]:
+        """What the states let listen."""
+        table = self._parameters("ports.yaml").values()
+        return [Port(row["number"], row["what"], row["program"]) for row in table]
+
+    def _parameters(self, name: str) -> dict[str, Any]:
+        path = self.root / "salt" / "metalk8s" / "parameters" / name
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
         assert isinstance(document, dict)
         return document

@@ -53,12 +53,12 @@ def tls(address: str, port: int) -> str:
             return "no TLS"
 
 
-def main(address: str) -> None:
-    """Scan, then ask."""
-    ports = [port for port in range(1, 1 << 16) if is_open(address, port)]
+def main(address: str, *wanted: str) -> None:
+    """Scan these ports, or all, then ask."""
+    ports = [port for port in map(int, wanted or range(1, 1 << 16)) if is_open(address, port)]
     told = {str(p): {"plain": plain(address, p), "tls": tls(address, p)} for p in ports}
     json.dump(told, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
