@@ -20,6 +20,8 @@ from buildchain.store.retry import ATTEMPTS, TransferError, pause
 THREADS = 16
 TICK = 0.5  # seconds between two looks at how far it is
 STEP = 1 << 20  # bytes that count as getting on: the failures before are forgotten
+BUSY = 0.7  # processors; above it we wait for ourselves, and more at a time would only cost more
+CLOCKS = (time.monotonic, time.process_time)
 GRACE = 5.0  # seconds that transfers get to end in order when interrupted
 
 
@@ -71,6 +73,7 @@ class Jobs:
         self._change = threading.Condition()
         self._stopped = False
         self._fatal: BaseException | None = None
+        self._begun = [now() for now in CLOCKS]
 
     def stopped(self) -> bool:
         """Tell whether what is under way should break off."""
@@ -172,9 +175,13 @@ class Jobs:
             self._active.remove(job)
             gate = self._gate(endpoint)
             gate.leave()
-            if error is None:
+            if error is None and not self._is_busy():
                 gate.went_well()
             self._change.notify_all()
+
+    def _is_busy(self) -> bool:
+        wall, used = (now() - then for now, then in zip(CLOCKS, self._begun, strict=True))
+        return used > BUSY * wall
 
     def _failed(
         self, job: Job, endpoint: Endpoint, begun: float, error: TransferError, progress: int
