@@ -253,6 +253,11 @@ MACHINES = {
         yaml("[10.51.0.0/24, 10.50.0.0/24]", "[10.1.0.0/24, 10.2.0.0/24]"),
         "has an address in 10.1.0.0/24, 10.2.0.0/24",
     ),
+    "a VIP that nobody would move": (
+        Group.NETWORK,
+        write(YAML, bootstrap.CONFIGURATION.replace(HOST, f"{KEEPALIVED}{PASSWORD}"), 0o600),
+        "yaml:11: apiServer.keepalived.enabled: this release has no keepalived yet",
+    ),
     "no address at all": (Group.NETWORK, remove("proc/net/fib_trie"), "machine has no address"),
     "pods in services": (
         Group.NETWORK,
@@ -505,7 +510,9 @@ def test_complete_configuration(fake):
         YAML,
         bootstrap.CONFIGURATION.replace(
             HOST, f"{KEEPALIVED}    virtualRouterId: 7\n    authPassword: secret\n"
-        ).replace("ca:\n", "  pods: 10.200.0.0/16\n  services: 10.201.0.0/16\nca:\n"),
+        )
+        .replace("enabled: true", "enabled: false")
+        .replace("ca:\n", "  pods: 10.200.0.0/16\n  services: 10.201.0.0/16\nca:\n"),
         0o600,
     )
     subject, told = command.find(fake.machine, fake.medium)
@@ -582,5 +589,6 @@ def test_other_texts(fake):
 
 def test_keepalived_with_a_bad_vip_is_told_once(fake):
     fake.replace(YAML, HOST, f"{KEEPALIVED}{PASSWORD}".replace("10.50.0.2", "here"))
-    (told,) = found(fake)
-    assert "apiServer.host: here is no IPv4 address" in str(told)
+    told = [str(problem) for problem in found(fake) if "keepalived" not in problem.what]
+    assert len(told) == 1
+    assert "apiServer.host: here is no IPv4 address" in told[0]

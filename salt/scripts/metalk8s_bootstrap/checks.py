@@ -165,6 +165,17 @@ def host(subject: Subject) -> Iterator[Problem]:
         yield Problem(Group.NETWORK, where, what, remedy)
 
 
+def vip(subject: Subject) -> Iterator[Problem]:
+    """Nobody is promised a VIP that nothing would move."""
+    if subject.configuration.keepalived.enabled:
+        where = subject.configuration.place("apiServer.keepalived.enabled")
+        what = "apiServer.keepalived.enabled: this release has no keepalived yet"
+        remedy = (
+            "Set it to false, and let something else move the VIP, or leave apiServer.host out."
+        )
+        yield Problem(Group.NETWORK, where, what, remedy)
+
+
 # -- its name -------------------------------------------------------------------------------------
 def name(subject: Subject) -> Iterator[Problem]:
     """The machine is called as the configuration says, and as a node may be called."""
@@ -382,6 +393,7 @@ CHECKS: tuple[Check, ...] = (
     planes,
     overlaps,
     host,
+    vip,
     name,
     resources,
     ports,
