@@ -2,8 +2,8 @@
 
 It begins where Salt does (``top.sls``) and where people do (the names that scripts call), and goes
 through includes, imports, templates, own modules and functions. Each thing is kept with who wants
-it. What is beside an ``init.sls`` nobody has to name: ``absent.sls`` takes the state back,
-``certified.sls`` renews what it certifies.
+it. What is beside an ``init.sls`` nobody has to name: ``absent.sls`` takes the state back, and a
+role's ``certified.sls`` renews its certificates.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ STATES, PILLAR = "salt/", "pillar/"
 VERSIONS = "salt/metalk8s/versions.json"
 OURS = "metalk8s_"  # what Salt's own modules are never called
 SLS = re.compile(r"metalk8s(\.[a-z0-9-]+)+")
+ROLES = "metalk8s.roles."
+APPLIED = re.compile(r"\bstate\.apply\s+(metalk8s(?:\.[a-z0-9-]+)+)")
 CALL = re.compile(r"""\b(salt|__salt__|__states__)\[["'](\w+)\.(\w+)["']\]""")
 IMAGE = re.compile(r"""(?m)^[\s-]*["']?image["']?\s*:\s*["']?([^\s"',{}]+)""")
 
@@ -138,7 +140,7 @@ class Reader:
             return
         if is_folder:
             self._follow_sls(folder, f"{name}.absent", f"{folder}{file}")
-            if self._files.text(f"{folder}{path}/certified.sls") is not None:
+            if name.startswith(ROLES):
                 self._follow_sls(folder, f"{name}.certified", f"{folder}{file}")
         for included in document.pop("include", None) or ():
             self._follow_sls(folder, str(included), f"{folder}{file}")
@@ -191,6 +193,8 @@ class Reader:
             if file.endswith(".j2") and self._files.text(f"{STATES}{file}") is not None:
                 text = self._rendered(STATES, file, arguments.get("context") or {})
                 self._read_text(text, f"{STATES}{file}")
+                for name in APPLIED.findall(text):
+                    self._follow_sls(STATES, name, f"{STATES}{file}")
         if function == "pkg.installed":
             for package in arguments.get("pkgs") or ():
                 pinned = package if isinstance(package, dict) else {package: ""}

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from buildchain import receipt
 from buildchain.errors import ChecksumError
+from buildchain.store import partial
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,11 @@ class Store:
         """Put some bytes into the store and return their SHA-256."""
         digest = hashlib.sha256(content).hexdigest()
         if self.read(digest) != content:
-            receipt.write_whole(self.path(digest), content)
+            # What a killed process leaves of it is among the partial ones, where somebody looks.
+            with partial.opened(self.partials, digest) as part:
+                part.restart()
+                part.write(memoryview(content))
+                part.move(self.path(digest))
         return digest
 
     def read(self, digest: str) -> bytes | None:

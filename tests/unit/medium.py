@@ -57,9 +57,12 @@ STATES = {
     "metalk8s/parameters/os_family/redhat.yaml": 'supported_releases: ["9"]\n',
     "metalk8s/roles/node/init.sls": "include:\n  - metalk8s.agent\n",
     "metalk8s/roles/node/absent.sls": "include:\n  - metalk8s.agent.absent\n",
+    "metalk8s/roles/node/certified.sls": "include:\n  - metalk8s.agent.certified\n",
     "metalk8s/roles/web.sls": "include:\n  - metalk8s.web\n",
     "metalk8s/agent/init.sls": "include:\n  - metalk8s.agent.installed\n",
     "metalk8s/agent/absent.sls": "Remove the agent:\n  pkg.purged\n",
+    "metalk8s/agent/certified.sls": "Renew the agent:\n  file.managed\n",
+    "metalk8s/agent/renewed.sls": "include:\n  - metalk8s.agent.certified\n",
     "metalk8s/agent/installed.sls": """
 {%- from "metalk8s/map.jinja" import metalk8s with context %}
 {%- from "metalk8s/macros.jinja" import folder %}
@@ -74,7 +77,8 @@ Configure the agent:
         metalk8s: {{ metalk8s | json }}
 """,
     "metalk8s/agent/files/debian/agent.conf.j2": "key = {{ metalk8s.root }}/keys/metalk8s.asc\n",
-    "metalk8s/agent/files/redhat/agent.conf.j2": "address = {{ metalk8s.address }}\n",
+    "metalk8s/agent/files/redhat/agent.conf.j2": "address = {{ metalk8s.address }}\n"
+    "renew = salt-call state.apply metalk8s.agent.renewed\n",
     "metalk8s/web/init.sls": "include:\n  - metalk8s.web.running\n",
     "metalk8s/web/absent.sls": "Stop the web:\n  file.absent\n",
     "metalk8s/web/running.sls": """
