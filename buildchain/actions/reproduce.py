@@ -138,10 +138,13 @@ def explain(first: Path, second: Path) -> str:
     for file, which in ((first, "first"), (second, "second")):
         if not file.exists():
             return f"is not in the {which} build"
-    if not shutil.which("diffoscope") and all(map(tarfile.is_tarfile, (first, second))):
-        members = _members(first).items() ^ _members(second).items()
-        return ", ".join(sorted({name for name, _ in members})[:SHOWN])
-    program = ["diffoscope", "--text", "-"] if shutil.which("diffoscope") else ["cmp", "--verbose"]
+    diffoscope = shutil.which("diffoscope")
+    if not diffoscope and all(map(tarfile.is_tarfile, (first, second))):
+        members = {name for name, _ in _members(first).items() ^ _members(second).items()}
+        if members:
+            return ", ".join(sorted(members)[:SHOWN])
+        # The same members: packed in another order, or compressed otherwise.
+    program = [diffoscope, "--text", "-"] if diffoscope else ["cmp", "--verbose"]
     try:
         process.run([*program, first, second])
     except CommandError as error:

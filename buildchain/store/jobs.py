@@ -21,7 +21,6 @@ THREADS = 16
 TICK = 0.5  # seconds between two looks at how far it is
 STEP = 1 << 20  # bytes that count as getting on: the failures before are forgotten
 BUSY = 0.7  # processors; above it we wait for ourselves, and more at a time would only cost more
-CLOCKS = (time.monotonic, time.process_time)
 GRACE = 5.0  # seconds that transfers get to end in order when interrupted
 
 
@@ -73,7 +72,8 @@ class Jobs:
         self._change = threading.Condition()
         self._stopped = False
         self._fatal: BaseException | None = None
-        self._begun = [now() for now in CLOCKS]
+        self._begun = time.monotonic()
+        self._used = time.process_time()
 
     def stopped(self) -> bool:
         """Tell whether what is under way should break off."""
@@ -180,8 +180,8 @@ class Jobs:
             self._change.notify_all()
 
     def _is_busy(self) -> bool:
-        wall, used = (now() - then for now, then in zip(CLOCKS, self._begun, strict=True))
-        return used > BUSY * wall
+        used = time.process_time() - self._used
+        return used > BUSY * (time.monotonic() - self._begun)
 
     def _failed(
         self, job: Job, endpoint: Endpoint, begun: float, error: TransferError, progress: int

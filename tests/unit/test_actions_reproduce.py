@@ -81,6 +81,14 @@ def test_what_differs_in_an_image(layout, recorded, monkeypatch):
     assert "images/demo/1.0: layer 3: is not in the first build" in told
 
 
+def test_the_same_members_packed_otherwise(layout, monkeypatch):
+    monkeypatch.setattr(reproduce.shutil, "which", lambda name: None)
+    packed = layer("usr/x", b"y")
+    for name, content in (("one", packed), ("two", packed[:4] + b"\1" + packed[5:])):
+        (layout.build / name).write_bytes(content)
+    assert reproduce.explain(layout.build / "one", layout.build / "two").split() == ["5", "0", "1"]
+
+
 def test_a_file_that_is_missing(layout):
     first, other = built(layout, "one"), built(layout, "two", sha="3", iso="other")
     (other.iso_root / "salt/a b").unlink()
