@@ -10,7 +10,6 @@ import errno
 import hashlib
 import os
 import shutil
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,21 +71,21 @@ class Store:
         target = self.path(digest)
         if target.is_file():
             return target
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(f".{digest}.{os.getpid()}.{threading.get_ident()}.part")
-        try:
-            shutil.copyfile(file, part)
-            actual = receipt.sha256(part)
-            if actual != digest:
-                raise ChecksumError(
-                    f"{origin}: expected SHA-256 {digest}, got {actual}",
-                    solution="If the upstream file changed on purpose, correct the pin after "
-                    "reviewing it; otherwise fetch it again.",
-                )
-            part.chmod(0o644)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        with partial.opened(self.partials, digest) as part, file.open("rb") as source:
+            part.restart()
+            try:
+                while piece := source.read(receipt.CHUNK):
+                    part.write(memoryview(piece))
+                if part.hexdigest != digest:
+                    raise ChecksumError(
+                        f"{origin}: expected SHA-256 {digest}, got {part.hexdigest}",
+                        solution="If the upstream file changed on purpose, correct the pin after "
+                        "reviewing it; otherwise fetch it again.",
+                    )
+                part.move(target)
+            except BaseException:
+                part.discard()
+                raise
         return target
 
     def link(self, digest: str, destination: Path) -> Path:

@@ -31,13 +31,26 @@ class Partial:
     :param offset: bytes that are there and hashed.
     """
 
-    def __init__(self, path: Path, descriptor: int, journal: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.offset = 0
         self._file = descriptor
-        self._journal = journal
+        self._is_ended = False
         self._hash = hashlib.sha256()
         self._noted = 0
+
+    def reserve(self, size: int) -> None:
+        """Claim room on the disk for all of it, where the file system can.
+
+        What does not grow is written with half the work, and a full disk says so at once. The
+        file is longer than :attr:`offset` until its end: only the journal tells what is there.
+        """
+        if size > self.offset:
+            try:
+                os.posix_fallocate(self._file, self.offset, size - self.offset)
+            except OSError as error:
+                if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+                    raise
 
     def write(self, piece: memoryview) -> None:
         """Append at most :data:`UNIT` bytes."""
@@ -80,11 +93,16 @@ class Partial:
                 self.offset += read
 
     def note(self) -> None:
-        """Vouch in the journal for what is there."""
-        if self.offset != self._noted:
+        """Vouch in the journal for what is there; small blobs end without ever having one."""
+        if self.offset == self._noted or self._is_ended:
+            return
+        journal = os.open(_journal_of(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
             # One call: a line is there or it is not. A torn one is not believed either.
-            os.write(self._journal, f"{self.offset} {self.hexdigest}\n".encode())
-            self._noted = self.offset
+            os.write(journal, f"{self.offset} {self.hexdigest}\n".encode())
+        finally:
+            os.close(journal)
+        self._noted = self.offset
 
     @property
     def hexdigest(self) -> str:
@@ -97,13 +115,17 @@ class Partial:
 
     def discard(self) -> None:
         """Remove it: nobody needs it any more."""
+        self._is_ended = True
         self.path.unlink(missing_ok=True)
         _journal_of(self.path).unlink(missing_ok=True)
 
     def move(self, target: Path) -> None:
         """Make the file, which has been verified, appear at ``target`` for good."""
         target.parent.mkdir(parents=True, exist_ok=True)
+        if os.fstat(self._file).st_size != self.offset:
+            os.ftruncate(self._file, self.offset)
         os.fchmod(self._file, 0o644)
+        self._is_ended = True
         self.path.rename(target)
         _journal_of(self.path).unlink(missing_ok=True)
 
@@ -120,11 +142,15 @@ class Partial:
         self._cut(end, length, noted)
 
     def _cut(self, end: int, journal_end: int, known: hashlib._Hash) -> None:
-        for descriptor, length in ((self._journal, journal_end), (self._file, end)):
-            # Only where there is something to cut: ext4 writes a file that was emptied to the disk
-            # when it is closed (auto_da_alloc), which costs more than fetching it.
-            if os.fstat(descriptor).st_size != length:
-                os.ftruncate(descriptor, length)
+        journal = _journal_of(self.path)
+        if not journal_end:
+            journal.unlink(missing_ok=True)
+        elif journal.stat().st_size != journal_end:
+            os.truncate(journal, journal_end)
+        # Only where there is something to cut: ext4 writes a file that was emptied to the disk
+        # when it is closed (auto_da_alloc), which costs more than fetching it.
+        if os.fstat(self._file).st_size != end:
+            os.ftruncate(self._file, end)
         os.lseek(self._file, end, os.SEEK_SET)
         self.offset = self._noted = end
         self._hash = known
@@ -140,18 +166,14 @@ def opened(folder: Path, name: str) -> Iterator[Partial]:
     path = folder / name
     descriptor = _locked(path)
     try:
-        journal = os.open(_journal_of(path), os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        partial = Partial(path, descriptor)
+        partial.resume()
         try:
-            partial = Partial(path, descriptor, journal)
-            partial.resume()
-            try:
-                yield partial
-            finally:
-                # What broke off in order goes on at the very byte.
-                with contextlib.suppress(OSError):
-                    partial.note()
+            yield partial
         finally:
-            os.close(journal)
+            # What broke off in order goes on at the very byte.
+            with contextlib.suppress(OSError):
+                partial.note()
     finally:
         os.close(descriptor)
 
@@ -174,7 +196,11 @@ def _journal_of(path: Path) -> Path:
 def _lines(journal: Path) -> Iterator[tuple[int, str, int]]:
     """Yield offset, digest and where its line ends, of whole lines only."""
     end = 0
-    for line in journal.read_bytes().splitlines(keepends=True):
+    try:
+        told = journal.read_bytes()
+    except FileNotFoundError:
+        return
+    for line in told.splitlines(keepends=True):
         end += len(line)
         words = line.split()
         if not line.endswith(b"\n") or len(words) != 2 or not words[0].isdigit():

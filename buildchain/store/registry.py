@@ -23,7 +23,6 @@ from buildchain.store.retry import CROWDED, PASSING, TransferError, requested_pa
 from buildchain.store.transport import Answer, Transport, split
 
 BUFFER = 1 << 20  # bytes; one for each transfer, and a pipe of that size
-WINDOW = 1 << 18  # bytes that are hashed at a time: they stay in the processor's cache
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 # Tags by which tools of before the referrers API attach things to an image.
 ATTACHED = (".sig", ".att", ".sbom")
@@ -157,6 +156,7 @@ class Registry:
                 f"{answer.origin.name} announces {answer.length} bytes in place of {expected}",
                 passing=True,
             )
+        partial.reserve(wanted.size)
         buffer = memoryview(bytearray(BUFFER))
         with _pipe() as (outlet, inlet):
             while True:
@@ -168,7 +168,7 @@ class Registry:
                     partial.restart()
                     raise CorruptError(f"{wanted.digest}: {answer.origin.name} sends too much")
                 if bare:
-                    partial.take(outlet, count, buffer[:WINDOW])
+                    partial.take(outlet, count, buffer)
                 else:
                     partial.write(buffer[:count])
                 if self._stopped():

@@ -53,21 +53,16 @@ def test_wrong_checksum_leaves_nothing(store, tmp_path):
 
 def test_full_disk_leaves_nothing(store):
     with pytest.raises(OSError, match="No space left") as caught:
-        # The kernel's own full device, read as an endless file: the copy is stopped by the limit.
         _copy_into_full(store)
     assert caught.value.errno == errno.ENOSPC
     assert [p for p in store.root.rglob("*") if p.is_file()] == []
 
 
 def _copy_into_full(store: Store) -> None:
-    """Let the blob's temporary name be a link to /dev/full, as a full file system would answer."""
-    import threading
-
+    """Let the partial blob be a link to /dev/full, as a full file system would answer."""
     digest = sha("x")
-    target = store.path(digest)
-    target.parent.mkdir(parents=True)
-    part = target.with_name(f".{digest}.{os.getpid()}.{threading.get_ident()}.part")
-    part.symlink_to("/dev/full")
+    store.partials.mkdir(parents=True)
+    (store.partials / digest).symlink_to("/dev/full")
     source = store.root.parent / "source"
     source.write_text("x" * 100_000)
     store.add(source, digest, origin="test")
