@@ -33,13 +33,13 @@ from buildchain.tasks.iso import (
     task_verify,
 )
 from buildchain.tasks.lock import task__lock_record, task_lock
-from buildchain.tasks.packaging import (
-    task__build_packages,
+from buildchain.tasks.package_repositories import (
     task__package_check,
     task__package_repository,
     task__package_sign,
     task_packaging,
 )
+from buildchain.tasks.packaging import task__build_packages
 from buildchain.tasks.pulls import task__image_pull, task__images_fetch
 from buildchain.tasks.quality import (
     task__dev_environment,

@@ -25,7 +25,7 @@ from buildchain.actions import iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, guarded, title
-from buildchain.tasks import bill, host, images, inputs, lock, packaging, salt_tree
+from buildchain.tasks import bill, host, images, inputs, lock, package_repositories, salt_tree
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 from buildchain.tools import iso as iso_tool
@@ -49,21 +49,22 @@ def things(context: Context) -> tuple[Part, ...]:
     """Return what goes where on the ISO, but for the documents that tell of it."""
     layout = context.layout
     repositories = (
-        *(("redhat", folder) for folder in packaging.rpm_folders(context)),
+        *(("redhat", folder) for folder in package_repositories.rpm_folders(context)),
         ("debian", layout.deb_repository),
     )
+    redhat = package_repositories.repository_step("redhat")
     return (
         Part(layout.receipt(PRODUCT), layout.product, "product.txt"),
         Part(layout.receipt(KEY), layout.keys, "keys"),
         *(
             Part(
-                layout.receipt(packaging.repository_step(family)),
+                layout.receipt(package_repositories.repository_step(family)),
                 folder,
                 f"packages/{family}/{folder.name}",
             )
             for family, folder in repositories
         ),
-        Part(layout.receipt(packaging.repository_step("redhat")), layout.rpm_keys, "keys/redhat"),
+        Part(layout.receipt(redhat), layout.rpm_keys, "keys/redhat"),
         *(
             Part(layout.receipt(step), layout.images, "images")
             for step in images.image_steps(context)
@@ -140,7 +141,7 @@ def task__iso_bill() -> Iterator[Task]:
 def task__iso_populate() -> Iterator[Task]:
     """Make the tree of the ISO out of what was built, with signed checksums."""
     context = current()
-    needs = (images.SHARE, *map(packaging.check_step, ("redhat", "debian")))
+    needs = (images.SHARE, *map(package_repositories.check_step, ("redhat", "debian")))
     yield populate_step(context, POPULATE, medium_of(context), parts(context), needs).task()
 
 

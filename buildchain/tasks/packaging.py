@@ -1,4 +1,4 @@
-"""Software packages and their repositories.
+"""Software packages, stage by stage.
 
 ::
 
@@ -7,11 +7,7 @@
                                           └> pkg_compile ─┬> pkg_rpm
               _builder_image ─────────────────┘           └> pkg_deb
 
-    pkg_rpm ──> _package_sign ─┬──────────> _package_repository:redhat ──> _package_check:redhat
-                               └─> _redhat_closure:* ──┘
-    pkg_deb, _debian_closure:node ────────> _package_repository:debian ──> _package_check:debian
-
-Leaves ``_build/packages/<name>/`` and the signed repositories in ``_build/repositories``.
+Leaves ``_build/packages/<name>/``; :mod:`buildchain.tasks.package_repositories` goes on from there.
 """
 
 from __future__ import annotations
@@ -22,30 +18,21 @@ from pathlib import Path
 from types import ModuleType
 
 from buildchain import receipt
-from buildchain.actions import bundles, closures, debian, engine, packages, repositories, signing
-from buildchain.actions import redhat as rpms
+from buildchain.actions import bundles, engine, packages
 from buildchain.layout import Layout
 from buildchain.model import Package
-from buildchain.receipt import Made, write_whole
-from buildchain.targets.step import Step, Task, group, title
-from buildchain.tasks import foundations, redhat
+from buildchain.receipt import Made
+from buildchain.targets.step import Step, Task, title
+from buildchain.tasks import foundations
 from buildchain.tasks.context import Context, current
-from buildchain.tasks.host import checks
-from buildchain.tools import repository, rpm
+from buildchain.tools import rpm
 
-NODE = foundations.closure_step("node")
-EVERYTHING = "everything we build"
-SOURCE_STAGES = ("pkg_srpm", "pkg_dsc")
+SOURCE_STAGES = ("pkg_srpm", "pkg_dsc")  # nobody installs what they make
 
 
 def stage(package: str, name: str) -> str:
     """Return the step of a package's stage."""
     return f"_build_packages:{package}:{name}"
-
-
-def repository_step(family: str) -> str:
-    """Return the step that makes a family's repository."""
-    return f"_package_repository:{family}"
 
 
 def compiled(context: Context, package: str) -> Path:
@@ -57,11 +44,12 @@ def task__build_packages() -> Iterator[Task]:
     """Build a software package, stage by stage."""
     context = current()
     for package in context.catalog.packages:
-        for step in _stages(context, package):
+        for step in stages(context, package):
             yield step.task()
 
 
-def _stages(context: Context, package: Package) -> Iterator[Step]:
+def stages(context: Context, package: Package) -> Iterator[Step]:
+    """Yield the steps of a package."""
     layout = context.layout
     spec = packages.spec_path(layout, package)
     pins = {
@@ -194,38 +182,6 @@ class _Outline:
         )
 
 
-def task__package_repository() -> Iterator[Task]:
-    """Make a signed package repository."""
-    for step in _repositories(current()):
-        yield step.task()
-
-
-def _repositories(context: Context) -> Iterator[Step]:
-    all_packages = context.catalog.packages
-    epoch = {"epoch": context.catalog.content_epoch, "key": context.config.signing_key}
-    yield Step(
-        context.layout,
-        repository_step("redhat"),
-        title("REPOSITORY", "RPM, metalk8s"),
-        functools.partial(_redhat, context),
-        inputs=tuple(key for _, key in redhat.keys(context)),
-        needs=(redhat.SIGN, *map(redhat.closure_step, redhat.releases(context)), "_iso_key"),
-        config={**epoch, "releases": context.catalog.redhat_releases},
-        code=(repositories, repository),
-        after=checks("createrepo_c", "gpg"),
-    )
-    yield Step(
-        context.layout,
-        repository_step("debian"),
-        title("REPOSITORY", "APT, metalk8s"),
-        functools.partial(_debian, context),
-        needs=(*(stage(p.name, "pkg_deb") for p in all_packages), NODE, "_iso_key"),
-        config=epoch,
-        code=(repositories, repository),
-        after=checks("apt-ftparchive", "gpg"),
-    )
-
-
 def built(
     context: Context, name: str, suffix: str, of: Iterable[Package] | None = None
 ) -> list[Path]:
@@ -238,170 +194,3 @@ def built(
             layout.receipt(stage(package.name, name)), layout.build, suffix
         )
     ]
-
-
-def rpm_folders(context: Context) -> tuple[Path, ...]:
-    """Return the repositories for EL, one for each major version."""
-    return tuple(map(context.layout.rpm_repository, context.catalog.redhat_releases))
-
-
-def task__package_sign() -> Iterator[Task]:
-    """Sign our RPMs (APT trusts a repository's index instead)."""
-    yield _sign(current()).task()
-
-
-def _sign(context: Context) -> Step:
-    layout, epoch = context.layout, context.catalog.content_epoch
-    is_solved_against = bool(redhat.releases(context))
-
-    def sign() -> Made:
-        with signing.signer(layout, context.config.signing_key) as signer:
-            ours = built(context, "pkg_rpm", ".rpm")
-            repositories.sign_copies(layout.signed_rpms, ours, signer, epoch=epoch)
-            if is_solved_against:
-                repositories.index_rpms(layout.signed_rpms, signer, epoch=epoch)
-        return Made((layout.signed_rpms,))
-
-    return Step(
-        layout,
-        redhat.SIGN,
-        title("SIGN", "RPMs"),
-        sign,
-        needs=(*(stage(p.name, "pkg_rpm") for p in context.catalog.packages), "_iso_key"),
-        config={
-            "epoch": epoch,
-            "key": context.config.signing_key,
-            "index": is_solved_against,
-        },
-        owns=layout.signed_rpms,
-        after=checks("rpmsign", "gpg", *(["createrepo_c"] if is_solved_against else [])),
-    )
-
-
-def _redhat(context: Context) -> Made:
-    layout, epoch = context.layout, context.catalog.content_epoch
-    ours = sorted(layout.signed_rpms.glob("*.rpm"))
-    with signing.signer(layout, context.config.signing_key) as signer:
-        if not redhat.releases(context):
-            folders = rpm_folders(context)
-            repositories.make_rpm_repositories(folders, ours, signer, epoch=epoch)
-            return Made(folders, digests=_known_rpms(context))
-        for release in redhat.releases(context):
-            # Blobs are named by hash; a repository wants the packages' names.
-            with layout.scratch("rpms-") as scratch:
-                theirs = rpms.link_closure(layout, redhat.closure_name(release), Path(scratch))
-                folder = layout.rpm_repository(release)
-                everything = (*ours, *theirs)
-                repositories.make_rpm_repositories([folder], everything, signer, epoch=epoch)
-    with repositories.replaced(layout.rpm_keys) as fresh:
-        for name, key in redhat.keys(context):
-            write_whole(fresh / name, key.read_text(encoding="ascii"))
-    return Made((*rpm_folders(context), layout.rpm_keys), digests=_known_rpms(context))
-
-
-def _known_rpms(context: Context) -> dict[Path, str]:
-    """Return the SHA-256 of packages in the repositories, as who made or fetched them knows it."""
-    layout = context.layout
-    signed = receipt.read(layout.receipt(redhat.SIGN)).outputs
-    ours = {Path(output.path).name: output.sha256 for output in signed}
-    known = {folder / name: ours[name] for folder in rpm_folders(context) for name in ours}
-    for release in redhat.releases(context):
-        for file in rpms.read_closure(layout.closure(redhat.closure_name(release))):
-            known[layout.rpm_repository(release) / file.file] = file.sha256
-    return known
-
-
-def _debian(context: Context) -> Made:
-    layout, pins = context.layout, context.catalog
-    # Blobs are named by hash; the pool wants the packages' names.
-    with (
-        layout.scratch("pool-") as pool,
-        signing.signer(layout, context.config.signing_key) as signer,
-    ):
-        downloaded = debian.link_closure(layout, "node", Path(pool))
-        folder = repositories.make_deb_repository(
-            layout.deb_repository,
-            [*downloaded, *built(context, "pkg_deb", ".deb")],
-            signer,
-            suite=pins.suite,
-            architecture=pins.architecture,
-            epoch=pins.content_epoch,
-        )
-    pool_of = folder / "pool" / repository.COMPONENT
-    made_by = [stage(package.name, "pkg_deb") for package in pins.packages]
-    outputs = [output for name in made_by for output in receipt.read(layout.receipt(name)).outputs]
-    known = {pool_of / Path(output.path).name: output.sha256 for output in outputs}
-    for file in debian.read_closure(layout.closure("node")):
-        known[pool_of / file.pool_name] = file.sha256
-    return Made((folder,), digests=known)
-
-
-def check_step(family: str) -> str:
-    """Return the step that proves a family's repository complete."""
-    return f"_package_check:{family}"
-
-
-def task__package_check() -> Iterator[Task]:
-    """Solve the installation of every role from the repository alone."""
-    for step in _checks(current()):
-        yield step.task()
-
-
-def _checks(context: Context) -> Iterator[Step]:
-    pins, layout = context.catalog, context.layout
-    for family, roles, action in (
-        ("redhat", pins.redhat_roles, _check_redhat),
-        ("debian", pins.debian_roles, _check_debian),
-    ):
-        yield Step(
-            layout,
-            check_step(family),
-            title("CHECK", f"{family} packages of every role"),
-            functools.partial(action, context),
-            needs=(repository_step(family), foundations.BASE),
-            config={"roles": dict(roles), "minimal": pins.redhat_minimal},
-            code=(closures,),
-            after=checks("rpm") if family == "redhat" else (),
-        )
-
-
-def _check_redhat(context: Context) -> Made:
-    pins = context.catalog
-    ours = {name for package in pins.packages for name in package.rpms}
-    sets = {**pins.redhat_roles, EVERYTHING: sorted(ours)}
-    for release in pins.redhat_releases:
-        folder = context.layout.rpm_repository(release)
-        if redhat.releases(context):
-            closure = context.layout.closure(redhat.closure_name(release))
-            closures.check_redhat_closure(folder, rpms.read_closure(closure), sets)
-        else:
-            closures.check_redhat(folder, pins.redhat_minimal, sets)
-    return Made()
-
-
-def _check_debian(context: Context) -> Made:
-    pins, layout = context.catalog, context.layout
-    ours = {name for package in pins.packages for name in package.debs}
-    return closures.check_debian(
-        layout,
-        layout.deb_repository,
-        layout.keys / "metalk8s.gpg",
-        pins.suite,
-        {**pins.debian_roles, EVERYTHING: sorted(ours)},
-    )
-
-
-def task_packaging() -> Task:
-    """Build the software packages and repositories."""
-    context = current()
-    # What nobody installs is made for `sources_iso`.
-    steps = [
-        step
-        for package in context.catalog.packages
-        for step in _stages(context, package)
-        if not step.name.endswith(SOURCE_STAGES)
-    ]
-    doc = "Download and build the software packages and repositories."
-    return group(
-        "packaging", doc, [*steps, _sign(context), *_repositories(context), *_checks(context)]
-    )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from buildchain.actions import salt_tree
 from buildchain.targets.step import Step, Task, group, title
-from buildchain.tasks import packaging
+from buildchain.tasks import package_repositories
 from buildchain.tasks.context import Context, current
 
 DEPLOY = "_salt_tree_deploy"
@@ -29,7 +29,7 @@ def _deploy(context: Context) -> Step:
         title("DEPLOY", "Salt tree"),
         functools.partial(salt_tree.deploy, context.layout, pins, sources),
         inputs=sources,
-        needs=(packaging.NODE,),
+        needs=(package_repositories.NODE,),
         config={
             "version": pins.version.full,
             "packages": [[p.name, p.version, p.release, p.rpms, p.debs] for p in pins.packages],

@@ -181,9 +181,9 @@ def test_a_profile_with_mirrors(site: Site, tmp_path: pathlib.Path) -> None:
 
 # The check alone, on a repository that was spoilt since it was made.
 CHECK = """
-from buildchain.tasks import packaging
+from buildchain.tasks import package_repositories
 from buildchain.tasks.context import current
-packaging._check_redhat(current())
+package_repositories._check_redhat(current())
 """
 
 

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain.tasks import context, host, iso, lock, packaging, redhat
+from buildchain.tasks import context, host, iso, lock, package_repositories, redhat
 from buildchain.tasks.context import Context
 
 
@@ -35,7 +35,7 @@ def test_only_mirrors_make_closures(profile, site):
     found = [task["name"] for task in redhat.task__redhat_closure()]
     assert found == {"default": [], "upstream": ["node-el8", "node-el9"]}[profile]
     receipts = {f"redhat_closure.{name}.json" for name in found}
-    repository = needs(packaging.task__package_repository(), "redhat")
+    repository = needs(package_repositories.task__package_repository(), "redhat")
     assert repository == {"package_sign.json", "iso_key.json", *receipts}
     [record] = list(lock.task__lock_record())
     assert receipts <= {path.name for path in record["file_dep"]}
