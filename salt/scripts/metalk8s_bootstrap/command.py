@@ -15,6 +15,7 @@ from metalk8s_bootstrap import checks, configuration, problems, progress, system
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 from metalk8s_bootstrap.steps import STEPS, Run
+from metalk8s_bootstrap.subject import Subject
 from metalk8s_bootstrap.system import LockedError, StepError, System
 
 CONFIGURATION = "etc/metalk8s/bootstrap.yaml"
@@ -36,11 +37,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def find(machine: Machine, medium: Medium) -> tuple[checks.Subject, list[problems.Problem]]:
+def find(machine: Machine, medium: Medium) -> tuple[Subject, list[problems.Problem]]:
     """Read the configuration and run every check."""
     path = machine.root / CONFIGURATION
     read, wrong = configuration.read(path, medium.parameters)
-    subject = checks.Subject(read, machine, medium)
+    subject = Subject(read, machine, medium)
     return subject, [*wrong, *checks.run(subject)]
 
 
@@ -68,7 +69,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _locked(arguments: argparse.Namespace, subject: checks.Subject, patience: float) -> int:
+def _locked(arguments: argparse.Namespace, subject: Subject, patience: float) -> int:
     root = subject.machine.root
     try:
         with (
@@ -86,7 +87,7 @@ def _locked(arguments: argparse.Namespace, subject: checks.Subject, patience: fl
         return problems.LOCKED
 
 
-def _bootstrap(arguments: argparse.Namespace, subject: checks.Subject, on: System) -> int:
+def _bootstrap(arguments: argparse.Namespace, subject: Subject, on: System) -> int:
     shown, began = on.progress, time.monotonic()
     run = Run(
         subject.configuration,

@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 
 from metalk8s_bootstrap import medium as media
-from metalk8s_bootstrap.checks import RECORD
 from metalk8s_bootstrap.configuration import Configuration
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 from metalk8s_bootstrap.salt import Salt
+from metalk8s_bootstrap.subject import RECORD
 from metalk8s_bootstrap.system import StepError, System
 
 PACKAGE = "metalk8s-salt-minion"

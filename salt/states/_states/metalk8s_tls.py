@@ -1,14 +1,28 @@
-"""Servers that know their clients by certificates, as a client of theirs sees them."""
+"""Servers of the node, as their users see them: by TLS, with their certificates verified."""
 
 from __future__ import annotations
 
+import functools
 import socket
 import ssl
 import time
+import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 PAUSE = 0.5  # seconds between two attempts
 ANSWER = 5  # seconds for one
+
+
+def answers(name: str, authority: str, timeout: int = 120) -> dict[str, Any]:
+    """Wait until a server answers a request over HTTPS with success.
+
+    :param name: the URL to read.
+    :param authority: certificate of the CA that must have signed the server's.
+    :param timeout: seconds.
+    """
+    attempt = functools.partial(_read, name, authority)
+    return _wait(name, attempt, timeout, f"{name} answers", f"{name} does not answer")
 
 
 def accepted(name: str, authority: str, certificate: str, timeout: int = 120) -> dict[str, Any]:
@@ -19,18 +33,33 @@ def accepted(name: str, authority: str, certificate: str, timeout: int = 120) ->
     :param certificate: the client's, without the suffix, ``.crt`` and ``.key``.
     :param timeout: seconds.
     """
+    attempt = functools.partial(_shake_hands, name, authority, certificate)
+    yes, no = (f"{name} {verb} {certificate}.crt" for verb in ("accepts", "does not accept"))
+    return _wait(name, attempt, timeout, yes, no)
+
+
+def _wait(
+    name: str, attempt: Callable[[], None], timeout: int, yes: str, no: str
+) -> dict[str, Any]:
     if __opts__["test"]:
         return _result(name, True, "Nothing is waited for in a test")
     until = time.monotonic() + timeout
     while True:
         try:
-            _shake_hands(name, authority, certificate)
-            return _result(name, True, f"{name} accepts {certificate}.crt")
-        except OSError as error:  # of which those of ssl are kinds
+            attempt()
+            return _result(name, True, yes)
+        except OSError as error:  # of which those of urllib and ssl are kinds
             if time.monotonic() > until:
-                comment = f"{name} does not accept {certificate}.crt after {timeout} s: {error}"
-                return _result(name, False, comment)
+                return _result(name, False, f"{no} after {timeout} s: {error}")
         time.sleep(PAUSE)
+
+
+def _read(url: str, authority: str) -> None:
+    trust = ssl.create_default_context(cafile=authority)
+    own = urllib.request.ProxyHandler({})  # it is this machine, whatever the site's proxies
+    tls = urllib.request.HTTPSHandler(context=trust)
+    with urllib.request.build_opener(own, tls).open(url, timeout=ANSWER):
+        pass
 
 
 def _shake_hands(name: str, authority: str, certificate: str) -> None:

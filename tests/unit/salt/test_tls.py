@@ -1,8 +1,9 @@
-"""Servers that know their clients by certificates. Runs ``openssl``."""
+"""Servers of the node, as their users see them. Runs ``openssl``."""
 
 from __future__ import annotations
 
 import contextlib
+import http.server
 import pathlib
 import socket
 import ssl
@@ -48,6 +49,29 @@ def serving(own: str, authority: str) -> Iterator[str]:
         thread.join()
 
 
+@contextlib.contextmanager
+def answering(own: str) -> Iterator[str]:
+    """Answer requests for / over HTTPS; give the URL."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(f"{own}.crt", f"{own}.key")
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"https://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+        thread.join()
+
+
 @pytest.mark.parametrize(
     ("known", "trusted", "accepted"),
     [("client", "server", True), ("stranger", "server", False), ("client", "stranger", False)],
@@ -77,3 +101,27 @@ def test_test_mode_does_not_wait() -> None:
     """Nothing may be there yet."""
     state = load("_states/metalk8s_tls", opts={"test": True})
     assert state.accepted("127.0.0.1:1", "/none.crt", "/none")["result"] is True
+    assert state.answers("https://127.0.0.1:1/", authority="/none.crt")["result"] is True
+
+
+def test_answer_is_waited_for(tmp_path: pathlib.Path, require: Require) -> None:
+    """The server's certificate counts, and its status."""
+    openssl = require("openssl")
+    own, stranger = (certify(tmp_path, name, openssl) for name in ("server", "stranger"))
+    state = load("_states/metalk8s_tls")
+    with answering(own) as url:
+        assert state.answers(url, f"{own}.crt", timeout=-1)["result"] is True
+        assert "404" in state.answers(f"{url}absent", f"{own}.crt", timeout=-1)["comment"]
+        refused = state.answers(url, f"{stranger}.crt", timeout=-1)
+    assert refused["result"] is False
+    assert "certificate verify failed" in refused["comment"]
+
+
+def test_url_that_does_not_answer() -> None:
+    """The URL, how long, and why."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    state = load("_states/metalk8s_tls")
+    answer = state.answers(f"https://127.0.0.1:{port}/v2/", authority=__file__, timeout=-1)
+    assert answer["result"] is False
+    assert f"https://127.0.0.1:{port}/v2/ does not answer after -1 s" in answer["comment"]

@@ -32,7 +32,7 @@ Run the repositories:
       - service: Run the kubelet
 
 The repositories answer:
-  metalk8s_https.answers:
+  metalk8s_tls.answers:
     - name: {{ repositories.url }}/v2/
     - authority: {{ metalk8s.pki.authorities.repositories.path }}.crt
     - require:

@@ -38,10 +38,10 @@ Run the Salt master:
       - x509: Sign the certificate of the Salt API
       - x509: Sign the certificate of the Salt master
       - service: Run the kubelet
-      - metalk8s_https: The repositories answer
+      - metalk8s_tls: The repositories answer
 
 The Salt API answers:
-  metalk8s_https.answers:
+  metalk8s_tls.answers:
     - name: {{ master.url }}/
     - authority: {{ metalk8s.pki.authorities.salt_api.path }}.crt
     - require:
