@@ -58,7 +58,7 @@ _FAILURES = (
 _SMALL = ("sendfile off;", "open_file_cache max=100 inactive=20s;", "open_file_cache_valid 5s;")
 # Large ones: read into a buffer that stays in the processor's cache, so that the client's copy out
 # of it is quick. sendfile saves the server a copy and makes the client wait for cold memory.
-_LARGE = ("sendfile off;", "output_buffers 1 128k;")
+_LARGE = ("sendfile off;", "output_buffers 1 256k;")
 
 
 def render_archive(repositories: tuple[Repository, ...], prefix: str, root: str) -> str:

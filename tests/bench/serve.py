@@ -27,6 +27,7 @@ from tests.registries import image_set, local
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOB = 100_000_000  # bytes
+SEND = "sndbuf=512k"  # as the product listens
 PEER, OURS = "docker-registry", "ours"
 FEW, MANY = 20, 2000
 ASKED = 20  # addresses of lookups
@@ -108,7 +109,7 @@ def nginx(folder: Path, text: str, keys: tuple[Path, Path]) -> Iterator[Server]:
         main = f"user root;\n{main}"
     (folder / "nginx").write_text(main)
     (folder / "site.conf").write_text(
-        f"server {{ listen {plain} reuseport; listen {secure} ssl reuseport; "
+        f"server {{ listen {plain} reuseport {SEND}; listen {secure} ssl reuseport {SEND}; "
         f"ssl_certificate {keys[0]}; ssl_certificate_key {keys[1]}; "
         f"keepalive_requests 1000000;\n{text} }}\n"
     )
