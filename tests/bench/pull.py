@@ -24,6 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.bench.verdict import at_most
 from tests.registries import local
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,11 +229,6 @@ def table(title: str, found: dict[str, list[Sample]], base: str, unique: int) ->
         )
 
 
-def verdict(name: str, value: float, limit: float) -> bool:
-    print(f"{'met   ' if value <= limit else 'MISSED'} {name}: {value:.3f} (at most {limit:g})")
-    return value <= limit
-
-
 @contextlib.contextmanager
 def limited(rate: str):
     """Limit the link of this namespace; a large packet must fit into the bucket."""
@@ -265,17 +261,17 @@ def measure(folder: Path, options: argparse.Namespace) -> bool:
         table("local", found, "skopeo-dir", bench.unique)
         checks: list[Callable[[], bool]] = []
         for name, pair, limit in GOALS:
-            checks.append(lambda n=name, p=pair, most=limit: verdict(n, ratio(found, *p), most))
+            checks.append(lambda n=name, p=pair, most=limit: at_most(n, ratio(found, *p), most))
         came = max(sample.received for sample in found["fill"]) / bench.unique
         again = max(sample.received for sample in found["refill"])
         peak = max(sample.peak for sample in found["fill"])
-        checks.append(lambda: verdict("bytes of a fill / unique bytes", came, OVERHEAD))
-        checks.append(lambda: verdict("bytes of a refill, MB", again / MEGA, 0.2))
-        checks.append(lambda: verdict("peak memory of a fill, MiB", peak / 1024, PEAK / 1024))
+        checks.append(lambda: at_most("bytes of a fill / unique bytes", came, OVERHEAD))
+        checks.append(lambda: at_most("bytes of a refill, MB", again / MEGA, 0.2))
+        checks.append(lambda: at_most("peak memory of a fill, MiB", peak / 1024, PEAK / 1024))
         if slow:
             table("link of 1 Gbit/s", slow, "curl", bench.unique)
             name, pair, limit = LIMITED_GOAL
-            checks.append(lambda: verdict(name, ratio(slow, *pair), limit))
+            checks.append(lambda: at_most(name, ratio(slow, *pair), limit))
         print()
         return all([check() for check in checks])  # noqa: C419 - every one is told
 
