@@ -2,7 +2,7 @@
 
 On disk, in one folder of the store::
 
-    <64 hex digits>           the bytes so far; locked while somebody writes
+    <64 hex digits>           the bytes so far, and room for the rest; locked while somebody writes
     <64 hex digits>.journal   lines "<bytes> <SHA-256 of so many>", :data:`UNIT` apart at most
 
 The journal costs no second hashing: the hash of what was written is known at any moment. Who goes
@@ -122,8 +122,6 @@ class Partial:
     def move(self, target: Path) -> None:
         """Make the file, which has been verified, appear at ``target`` for good."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        if os.fstat(self._file).st_size != self.offset:
-            os.ftruncate(self._file, self.offset)
         os.fchmod(self._file, 0o644)
         self._is_ended = True
         self.path.rename(target)
@@ -154,6 +152,14 @@ class Partial:
         os.lseek(self._file, end, os.SEEK_SET)
         self.offset = self._noted = end
         self._hash = known
+
+
+def claimed(folder: Path, name: str) -> int:
+    """Return the bytes that the partial blob ``name`` takes on the disk."""
+    try:
+        return (folder / name).stat().st_blocks * 512
+    except FileNotFoundError:
+        return 0
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from buildchain import events
 from buildchain.errors import BuildError, FetchError, SpaceError
@@ -79,8 +79,9 @@ def _blobs(pulled: Sequence[Pulled], store: Store, sources: Sources) -> dict[str
         for blob in image.blobs:
             if not store.has(blob.hex, blob.size):
                 missing.setdefault(blob.digest, (blob, []))[1].append(image.wanted)
-    total = sum(blob.size for blob, _ in missing.values())
-    _check_room(store, total)
+    blobs = [blob for blob, _ in missing.values()]
+    total = sum(blob.size for blob in blobs)
+    _check_room(store, blobs)
     jobs = Jobs(_Progress(total).tell)
     registry = sources.registry(jobs.stopped)
     for blob, images in missing.values():
@@ -93,8 +94,10 @@ def _blobs(pulled: Sequence[Pulled], store: Store, sources: Sources) -> dict[str
     return failures
 
 
-def _check_room(store: Store, total: int) -> None:
+def _check_room(store: Store, wanted: Iterable[Descriptor]) -> None:
     store.partials.mkdir(parents=True, exist_ok=True)
+    # What an earlier pull left has its room already.
+    total = sum(max(0, b.size - partial.claimed(store.partials, b.hex)) for b in wanted)
     free = shutil.disk_usage(store.partials).free
     if total > free:
         raise SpaceError(

@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import hashlib
 import os
@@ -50,6 +51,34 @@ def test_goes_on_at_the_very_byte_when_it_ended_in_order(tmp_path):
     assert (tmp_path / "store" / NAME).read_bytes() == DATA
     assert (tmp_path / "store" / NAME).stat().st_mode & 0o777 == 0o644
     assert [p.name for p in tmp_path.iterdir()] == ["store"]
+
+
+def test_room_is_claimed_and_is_not_taken_for_bytes(tmp_path):
+    assert partial.claimed(tmp_path, NAME) == 0
+    with partial.opened(tmp_path, NAME) as part:
+        part.reserve(1 << 20)
+        part.write(memoryview(DATA[:90]))
+        part.note()
+    assert (tmp_path / NAME).stat().st_size == 1 << 20
+    assert partial.claimed(tmp_path, NAME) >= 1 << 20
+    assert resumed(tmp_path) == (90, hashlib.sha256(DATA[:90]).hexdigest())
+    assert (tmp_path / NAME).stat().st_size == 90
+
+
+@pytest.mark.parametrize(("number", "told"), [("EOPNOTSUPP", False), ("ENOSPC", True)])
+def test_room_that_cannot_be_claimed(tmp_path, monkeypatch, number, told):
+    """Where a file system has no such thing it is done without; a full one is told of."""
+
+    def refuse(*_):
+        raise OSError(getattr(errno, number), "no")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with partial.opened(tmp_path, NAME) as part:
+        if told:
+            with pytest.raises(OSError, match="no"):
+                part.reserve(10)
+        else:
+            part.reserve(10)
 
 
 @pytest.mark.parametrize("can_splice", [True, False])

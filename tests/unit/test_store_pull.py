@@ -274,11 +274,16 @@ def test_all_that_is_wrong_at_once(site, served):
         assert part in caught.value.reason
 
 
-def test_no_room(site, monkeypatch):
+def test_no_room(site, served, monkeypatch):
+    """What an earlier pull claimed does not count twice."""
     usage = types.SimpleNamespace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
     with pytest.raises(SpaceError, match="MB of images are to come"):
         site.pull()
+    for size, name in ((len(data), digest[7:]) for digest, data in served.blobs.items()):
+        with partial.opened(site.store.partials, name) as part:
+            part.reserve(size)
+    site.check(site.pull())
 
 
 # -- indexes and what refers to images ------------------------------------------------------------
