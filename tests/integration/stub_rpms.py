@@ -87,3 +87,10 @@ def _build(scratch: pathlib.Path, folder: pathlib.Path, target: str, stubs: list
     }
     words = [word for key, value in defines.items() for word in ("--define", f"{key} {value}")]
     run("rpmbuild", "-bb", "--quiet", "--target", target, *words, spec)
+
+
+def spoil(path: pathlib.Path) -> None:
+    """Change one byte of a package's payload."""
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)

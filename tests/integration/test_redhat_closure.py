@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 import pathlib
 import shutil
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from buildchain import receipt
 from buildchain.actions import redhat
 from buildchain.actions.redhat import System
 from buildchain.errors import BuildError, ChecksumError, FetchError, PinError, SigningError
@@ -138,10 +138,6 @@ def names(files: tuple[RedhatFile, ...]) -> list[str]:
     return [f"{file.name} {file.revision}" for file in files]
 
 
-def sha256(path: pathlib.Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 @pytest.mark.parametrize("release", ["8", "9"])
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_what_is_needed_besides_the_minimal_os(
@@ -154,7 +150,7 @@ def test_what_is_needed_besides_the_minimal_os(
     for file in files:
         origin = mirror / release / file.repository / file.file
         stored = Store(layout.store).path(file.sha256)
-        assert (file.sha256, file.size) == (sha256(origin), origin.stat().st_size)
+        assert (file.sha256, file.size) == (receipt.sha256(origin), origin.stat().st_size)
         assert stored.read_bytes() == origin.read_bytes()
     assert {file.architecture for file in files} == {"noarch", "x86_64"}
     assert server.fetched() == (sorted(f.file for f in files) if scheme == "http" else [])
@@ -311,13 +307,6 @@ def test_a_key_that_is_not_there(
     )
 
 
-def spoil(path: pathlib.Path) -> None:
-    """Change one byte of a package's payload."""
-    content = bytearray(path.read_bytes())
-    content[-20] ^= 1
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize("how", ["foreign", "none", "changed"])
 def test_metadata_that_are_not_signed_with_the_key(
     layout: Layout, mirror: pathlib.Path, vendor: Key, stranger: Key, how: str
@@ -355,7 +344,7 @@ def test_packages_that_are_not_signed_with_the_key(
         stranger.sign([package])
     elif how == "changed":
         vendor.sign([package])
-        spoil(package)
+        stub_rpms.spoil(package)
     # Whoever can do this has the mirror, but not the key of its packages.
     vendor.publish(folder)
     error = refused(layout, system(mirror.as_uri(), vendor, mirror))
@@ -370,7 +359,7 @@ def test_a_blob_of_the_store_is_not_trusted_because_metadata_name_it(
     folder = mirror / "8" / "AppStream"
     [package] = stub_rpms.build(folder, [Stub("libmnl", version="1.0.4")])
     vendor.publish(folder)
-    Store(layout.store).add(package, sha256(package), origin="another build")
+    Store(layout.store).add(package, receipt.sha256(package), origin="another build")
     with pytest.raises(SigningError, match=r"libmnl-1\.0\.4-1\.noarch\.rpm: it is not signed"):
         redhat.resolve(layout, "node", system(mirror.as_uri(), vendor, mirror), ["kubelet"])
 
@@ -383,7 +372,7 @@ def test_downloads_that_fail(
     if how == "truncated":
         server.truncated.add(f"/{package}")
     elif how == "changed":
-        spoil(mirror / package)
+        stub_rpms.spoil(mirror / package)
     else:
         (mirror / package).unlink()
     error = refused(layout, system(server.url, vendor, mirror))
@@ -395,7 +384,7 @@ def test_downloads_that_fail(
 def test_a_package_of_a_folder_that_changed(
     layout: Layout, mirror: pathlib.Path, vendor: Key
 ) -> None:
-    spoil(mirror / "8/AppStream/libmnl-1.0.4-1.noarch.rpm")
+    stub_rpms.spoil(mirror / "8/AppStream/libmnl-1.0.4-1.noarch.rpm")
     error = refused(layout, system(mirror.as_uri(), vendor, mirror))
     assert isinstance(error, FetchError)
     assert "packages for node cannot be downloaded from the repository " in error.reason

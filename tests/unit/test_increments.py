@@ -24,7 +24,7 @@ from tests.conftest import ROOT
 from tests.unit import engine_api
 from tests.unit.running import run_doit
 from tests.unit.test_actions_packages import mounts
-from tests.unit.test_dodo import Machine
+from tests.unit.workshop import Machine
 
 COPIED = ("VERSION", "buildchain", "images", "packages", "salt", "requirements.txt")
 DURATION = re.compile(r" +[\d.]+ s$")

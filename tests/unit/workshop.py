@@ -1,0 +1,146 @@
+"""A machine that builds, every program outside of Python pretended."""
+
+import copy
+import importlib
+import json
+import os
+import re
+import shutil
+import sys
+
+from buildchain import catalog
+from buildchain.actions import bundles
+from buildchain.store.blobs import Store
+from buildchain.tasks import context
+from tests.unit import fakes
+from tests.unit.archive import Archive
+from tests.unit.running import run_doit
+from tests.unit.test_actions_base import MMDEBSTRAP
+from tests.unit.test_actions_images import export, tar_of
+from tests.unit.test_actions_packages import mounts
+
+TELL = "if '--version' in argv:\n    print('version 99.9.9')\n    sys.exit(0)\n"
+# Containers and images of one build root carry a hash of it.
+OF_BUILD = re.compile(r"^metalk8s-[0-9a-f]{8}-")
+
+
+class Machine:
+    """A machine with a build's programs, an engine and an archive, all of them pretended.
+
+    What it made can be saved once and put back before each test.
+    """
+
+    def __init__(self, root, folder, programs, engine, monkeypatch):
+        self.root, self.engine, self.programs = root, engine, programs
+        self.monkeypatch, self.saved = monkeypatch, folder / "saved"
+        self.exports, self.cache = folder / "exports", folder / "cache"
+        self.archive = folder / "archive"
+        self.pins = catalog.load(root, "default")
+        self.build = self.home = folder / "build"
+        self._programs()
+        self._sources()
+        engine.on_build, engine.on_run = self._build, self._run
+
+    def plug_in(self, monkeypatch):
+        """Let the process see this machine for the length of a test."""
+        self.monkeypatch, self.build = monkeypatch, self.home
+        path = f"{self.programs.folder}{os.pathsep}{os.environ['PATH']}"
+        for name, value in {
+            "PATH": path,
+            "DOCKER_HOST": self.engine.url,
+            "CACHE_ROOT": str(self.cache),
+            "SOURCE_DATE_EPOCH": "1700000000",
+        }.items():
+            monkeypatch.setenv(name, value)
+
+    def save(self):
+        """Keep what was built."""
+        for name in ("build", "cache"):
+            shutil.copytree(self.home.with_name(name), self.saved / name, symlinks=True)
+        self.images = copy.deepcopy(self.engine.images)
+
+    def restore(self):
+        """Go back to what was saved."""
+        for name in ("build", "cache"):
+            shutil.rmtree(self.home.with_name(name), ignore_errors=True)
+            shutil.copytree(self.saved / name, self.home.with_name(name), symlinks=True)
+        self.engine.images = copy.deepcopy(self.images)
+        self.engine.builds.clear()
+        self.programs.forget()
+
+    def forget_build(self):
+        """Be a machine that has built nothing, though its downloads are there."""
+        shutil.rmtree(self.build)
+        self.engine.images.clear()
+
+    def _programs(self):
+        for tool in catalog.tools(self.root):
+            if "build" in tool.purposes and tool.name not in ("gpg", "gpgv"):
+                self.programs(tool.name, TELL)
+        self.programs("git", TELL + "print('1.0-0-gabc')")
+        self.programs("xorrisofs", fakes.mkisofs(), site=True)
+        self.programs("rpm", fakes.RPM)
+        self.programs("dpkg-deb", fakes.DPKG_DEB)
+        self.programs("skopeo", fakes.SKOPEO.format(folder=str(self.exports)))
+        self.programs("createrepo_c", fakes.CREATEREPO)
+        self.programs("apt-ftparchive", fakes.FTPARCHIVE)
+        self.programs("mmdebstrap", TELL + MMDEBSTRAP)
+        versions = {i.version_of: f"{i.version}-1" for i in self.pins.images if i.version_of}
+        Archive(self.programs, self.archive).set("versions", json.dumps(versions))
+
+    def _sources(self):
+        """Put stand-ins of pinned sources where the store would have verified ones."""
+        for package in self.pins.packages:
+            inputs = {source.file: source.sha256 for source in package.sources}
+            if package.wheels:
+                folder = self.root / "packages" / package.name
+                inputs |= bundles.read_wheels(folder / package.wheels)
+            for file, digest in inputs.items():
+                path = Store(self.cache / "store").path(digest)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(file)
+
+    def _build(self, reference, files, arguments):
+        if OF_BUILD.match(reference):
+            layers = [tar_of({name: text.decode("latin-1") for name, text in files.items()})]
+            if "BASE_IMAGE" in arguments:
+                layers.insert(0, self.engine.imported[arguments["BASE_IMAGE"]])
+            folder = self.exports / reference.replace("/", "_")
+            shutil.rmtree(folder, ignore_errors=True)
+            export(folder, layers, {"Entrypoint": ["/x"]})
+        return [{"stream": "built\n"}]
+
+    def _run(self, container):
+        work = mounts(container)[0]["/work"]
+        if container["Cmd"][0] == "dpkg-checkbuilddeps":
+            return 0, b""
+        name = container["Labels"]["metalk8s.build"]
+        name = OF_BUILD.sub("", name)
+        package = self.pins.package(name.rpartition("-")[0])
+        stem = f"{package.version}-{package.release}"
+        folder, names = {
+            "compile": ("compiled", package.binaries),
+            "srpms": ("out", [f"{package.name}-{stem}.src.rpm"]),
+            "rpms": ("out", [f"{n}-{stem}.x86_64.rpm" for n in package.rpms]),
+            "debs": ("out", [f"{n}_{stem}_amd64.deb" for n in package.debs]),
+            "dsc": ("out", [f"{package.name}_{end}" for end in (f"{stem}.dsc", "1.orig.tar.gz")]),
+        }[name.rpartition("-")[2]]
+        (work / folder).mkdir(exist_ok=True)
+        for each in names:
+            (work / folder / each).write_text(each)
+        return 0, b"done\n"
+
+    def run(self, *argv):
+        """Run doit on the real dodo.py with fresh settings."""
+        self.monkeypatch.setenv("BUILD_ROOT", str(self.build))
+        self.monkeypatch.setattr(sys, "argv", ["doit", *argv])
+        self.monkeypatch.delitem(sys.modules, "dodo", raising=False)
+        context.current.cache_clear()
+        try:
+            dodo = importlib.import_module("dodo")
+            return run_doit(self.root, vars(dodo), *argv)
+        finally:
+            context.current.cache_clear()
+
+    def sums(self):
+        return (self.build / "root" / "SHA256SUM").read_text()
