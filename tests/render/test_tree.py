@@ -162,6 +162,7 @@ def test_parameters_of_a_family_are_known_ones(rendered: dict[str, Any], platfor
     """A family's file has no key that the defaults, and so the states, do not know."""
     added = {
         "accounts",
+        "certificates",
         "generated",
         "images",
         "kubernetes_version",

@@ -1,4 +1,4 @@
-"""Files made of keys: kubeconfigs, public keys, encryption keys. None is shown in a log."""
+"""Files made of keys: certificates, kubeconfigs, encryption keys. None is shown in a log."""
 
 from __future__ import annotations
 
@@ -13,58 +13,65 @@ CLUSTER = "kubernetes"
 KEY_BYTES = 32  # what secretbox takes
 
 
+def certificate(name: str, policy: str, private_key: str) -> dict[str, Any]:
+    """Write the certificate that a key gets by a policy; it is renewed before it ends.
+
+    :param name: the file, which everybody may read.
+    :param policy: its name in ``parameters/certificates.yaml``.
+    :param private_key: path of the key.
+    """
+    path = pathlib.Path(name)
+    there = pathlib.Path(private_key).is_file()
+    if not there and not __opts__["test"]:
+        return _result(name, False, {}, f"{name} needs {private_key}: not there")
+    text = path.read_text(encoding="ascii") if path.is_file() else ""
+    public = __salt__["x509.get_public_key"](private_key) if there else ""
+    reason = __salt__["metalk8s_certificates.why_new"](policy, text, public)
+    if reason and __opts__["test"]:
+        return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
+    if reason:
+        answer = __salt__["metalk8s_certificates.issue"](policy, public)
+        if "refused" in answer:
+            return _result(name, False, {}, answer["refused"])
+        text = answer["certificate"]
+    return _keep(name, text, reason, "root", "0644")
+
+
 def kubeconfig(
-    name: str,
-    server: str,
-    authority: str,
-    common_name: str,
-    header: str,
-    validity: dict[str, int],
-    organization: str = "",
-    key_bits: int = 2048,
-    user: str = "root",
+    name: str, server: str, policy: str, header: str, key_bits: int = 2048, user: str = "root"
 ) -> dict[str, Any]:
     """Write a kubeconfig with a client certificate of its own; it is renewed before it ends.
 
     :param name: the file.
     :param server: URL of the API server.
-    :param authority: path of the CA without the suffix, ``.crt`` and ``.key``.
-    :param common_name: name of the user, ``organization`` that of its group.
-    :param validity: ``days_valid`` of a new certificate, ``days_remaining`` when a new one is made.
+    :param policy: name in ``parameters/certificates.yaml`` of what the certificate is.
     :param user: who may read the file.
     """
     path = pathlib.Path(name)
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    subject = {"CN": common_name} | ({"O": organization} if organization else {})
-    trusted = pathlib.Path(f"{authority}.crt")
-    trusted_pem = trusted.read_text(encoding="ascii") if trusted.is_file() else ""
-    reason = why_new(text, server, trusted_pem, subject, validity["days_remaining"])
+    reason = why_new(text, server, policy)
     if reason and __opts__["test"]:
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
     if reason:
         key = __salt__["x509.create_private_key"](keysize=key_bits)
-        certificate = __salt__["x509.create_certificate"](
-            private_key=key,
-            signing_private_key=f"{authority}.key",
-            signing_cert=f"{authority}.crt",
-            days_valid=validity["days_valid"],
-            keyUsage="critical, digitalSignature, keyEncipherment",
-            extendedKeyUsage="clientAuth",
-            authorityKeyIdentifier="keyid",
-            **subject,
-        )
-        document = compose(server, trusted_pem, common_name, certificate, key)
+        public = __salt__["x509.get_public_key"](key)
+        answer = __salt__["metalk8s_certificates.issue"](policy, public)
+        if "refused" in answer:
+            return _result(name, False, {}, answer["refused"])
+        policy_says = __salt__["metalk8s_certificates.described"](policy)
+        trusted = _certificate_of(policy_says["authority"])
+        common_name = policy_says["subject"]["CN"]
+        document = compose(server, trusted, common_name, answer["certificate"], key)
         text = f"# {header}\n{yaml.safe_dump(document)}"
-    return _keep(name, text, reason, user)
+    return _keep(name, text, reason, user, "0600")
 
 
-def why_new(
-    text: str, server: str, trusted: str, subject: dict[str, str], days_remaining: int
-) -> str:
+def why_new(text: str, server: str, policy: str) -> str:
     """Say why a kubeconfig does not do, or nothing when it does."""
     if not text:
         return "there is none"
     try:
+        policy_says = __salt__["metalk8s_certificates.described"](policy)
         document = yaml.safe_load(text)
         cluster = document["clusters"][0]["cluster"]
         user = document["users"][0]
@@ -72,19 +79,13 @@ def why_new(
         key = _decoded(user["user"]["client-key-data"])
         if cluster["server"] != server:
             return "the server is another"
-        if _decoded(cluster["certificate-authority-data"]) != trusted:
+        trusted = _decoded(cluster["certificate-authority-data"])
+        if trusted != _certificate_of(policy_says["authority"]):
             return "the authority is another"
-        if __salt__["x509.read_certificate"](certificate)["subject"] != subject:
-            return "the user is another"
-        if not __salt__["x509.verify_private_key"](key, certificate):
-            return "the key is another's"
-        if not __salt__["x509.verify_signature"](certificate, signing_pub_key=trusted):
-            return "the authority did not sign it"
-        if __salt__["x509.expires"](certificate, days=days_remaining):
-            return f"it ends in less than {days_remaining} days"
+        public = __salt__["x509.get_public_key"](key)
+        return str(__salt__["metalk8s_certificates.why_new"](policy, certificate, public))
     except Exception as error:  # whatever is wrong with it, a new one is right
         return f"it can't be read: {type(error).__name__}"
-    return ""
 
 
 def compose(server: str, trusted: str, user: str, certificate: str, key: str) -> dict[str, Any]:
@@ -153,7 +154,7 @@ def encryption_configuration(name: str, keys: list[str], header: str, user: str)
     )
     if reason and __opts__["test"]:
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
-    return _keep(name, f"# {header}\n{yaml.safe_dump(document)}", reason, user)
+    return _keep(name, f"# {header}\n{yaml.safe_dump(document)}", reason, user, "0600")
 
 
 def _encryption_keys(text: str) -> dict[str, str]:
@@ -163,13 +164,17 @@ def _encryption_keys(text: str) -> dict[str, str]:
     return {key["name"]: key["secret"] for key in resource["providers"][0]["secretbox"]["keys"]}
 
 
-def _keep(name: str, text: str, reason: str, user: str) -> dict[str, Any]:
+def _keep(name: str, text: str, reason: str, user: str, mode: str) -> dict[str, Any]:
     result: dict[str, Any] = __states__["file.managed"](
-        name, contents=text, user=user, group=user, mode="0600", makedirs=True, show_changes=False
+        name, contents=text, user=user, group=user, mode=mode, makedirs=True, show_changes=False
     )
     if reason and result["result"]:
         result["changes"], result["comment"] = {name: reason}, f"{name} was written: {reason}"
     return result
+
+
+def _certificate_of(authority: str) -> str:
+    return pathlib.Path(f"{authority}.crt").read_text(encoding="ascii")
 
 
 def _decoded(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Files made of keys. Salt's own x509 module is stood in for; it is tried on real nodes."""
+"""Files made of keys. Who signs is stood in for; ``test_certificates.py`` is about that."""
 
 from __future__ import annotations
 
@@ -11,36 +11,42 @@ import yaml
 
 from .loader import load
 
-VALIDITY = {"days_valid": 90, "days_remaining": 45}
 SUBJECT = {"CN": "kubernetes-admin", "O": "system:masters"}
 
 
-class X509:
-    """What Salt's module would say of a certificate that is only a word."""
+class Signer:
+    """Keys and certificates that are only words, and what is said of them."""
 
     def __init__(self) -> None:
         self.made = 0
-        self.subject: dict[str, str] = SUBJECT
-        self.key_fits = self.signed = True
-        self.ends = False
+        self.reason = self.refused = ""
 
     def functions(self) -> dict[str, Any]:
         return {
             "x509.create_private_key": lambda keysize: f"key {keysize}",
-            "x509.create_certificate": self.create,
-            "x509.read_certificate": lambda certificate: {"subject": self.subject},
-            "x509.verify_private_key": lambda key, certificate: self.key_fits,
-            "x509.verify_signature": lambda certificate, signing_pub_key: self.signed,
-            "x509.expires": lambda certificate, days: self.ends,
             "x509.get_public_key": lambda key: f"public half of {key}\n\n",
+            "metalk8s_certificates.described": self.described,
+            "metalk8s_certificates.issue": self.issue,
+            "metalk8s_certificates.why_new": self.why_new,
         }
 
-    def create(self, **arguments: Any) -> str:
+    def described(self, policy: str) -> dict[str, Any]:
+        assert policy == "administrator"
+        return {"authority": self.authority, "subject": SUBJECT}
+
+    def why_new(self, policy: str, certificate: str, public_key: str) -> str:
+        if not certificate:
+            return "there is none"
+        assert certificate.endswith(f"for {public_key.strip()}\n")
+        return self.reason
+
+    def issue(self, policy: str, public_key: str) -> dict[str, str]:
+        if self.refused:
+            return {"refused": self.refused}
         self.made += 1
-        assert arguments["signing_private_key"].endswith("/ca.key")
-        assert arguments["extendedKeyUsage"] == "clientAuth"
-        assert {k: v for k, v in arguments.items() if k in ("CN", "O")} == SUBJECT
-        return f"certificate {self.made}"
+        return {"certificate": f"{policy} {self.made} for {public_key.strip()}\n"}
+
+    authority = ""
 
 
 def manage(name: str, contents: str, **arguments: Any) -> dict[str, Any]:
@@ -55,40 +61,40 @@ def manage(name: str, contents: str, **arguments: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def x509() -> X509:
-    return X509()
+def signer() -> Signer:
+    return Signer()
 
 
-def credentials(x509: X509, test: bool = False) -> Any:
+def credentials(signer: Signer, test: bool = False) -> Any:
     return load(
         "_states/metalk8s_credentials",
-        salt=x509.functions(),
+        salt=signer.functions(),
         states={"file.managed": manage},
         opts={"test": test},
     )
 
 
-def kubeconfig(folder: pathlib.Path, x509: X509, test: bool = False, **more: Any) -> dict[str, Any]:
+def kubeconfig(
+    folder: pathlib.Path, signer: Signer, test: bool = False, **more: Any
+) -> dict[str, Any]:
     if not (folder / "ca.crt").exists():
         (folder / "ca.crt").write_text("authority")
+    signer.authority = str(folder / "ca")
     arguments = {
         "server": "https://10.0.0.1:6443",
-        "authority": str(folder / "ca"),
-        "common_name": SUBJECT["CN"],
-        "organization": SUBJECT["O"],
+        "policy": "administrator",
         "header": "Generated.",
-        "validity": VALIDITY,
         **more,
     }
-    answer: dict[str, Any] = credentials(x509, test).kubeconfig(
+    answer: dict[str, Any] = credentials(signer, test).kubeconfig(
         str(folder / "admin.conf"), **arguments
     )
     return answer
 
 
-def test_kubeconfig_is_laid_out_as_kubeadm_does(tmp_path: pathlib.Path, x509: X509) -> None:
+def test_kubeconfig_is_laid_out_as_kubeadm_does(tmp_path: pathlib.Path, signer: Signer) -> None:
     """One cluster, one user, one context, everything inside."""
-    answer = kubeconfig(tmp_path, x509)
+    answer = kubeconfig(tmp_path, signer)
     assert answer["changes"] == {str(tmp_path / "admin.conf"): "there is none"}
     text = (tmp_path / "admin.conf").read_text()
     assert text.startswith("# Generated.\n")
@@ -99,16 +105,17 @@ def test_kubeconfig_is_laid_out_as_kubeadm_does(tmp_path: pathlib.Path, x509: X5
         "certificate-authority-data": base64.b64encode(b"authority").decode(),
     }
     user = document["users"][0]["user"]
-    assert base64.b64decode(user["client-certificate-data"]) == b"certificate 1"
+    certificate = base64.b64decode(user["client-certificate-data"])
+    assert certificate == b"administrator 1 for public half of key 2048\n"
     assert base64.b64decode(user["client-key-data"]) == b"key 2048"
 
 
-def test_kubeconfig_that_does_is_kept(tmp_path: pathlib.Path, x509: X509) -> None:
+def test_kubeconfig_that_does_is_kept(tmp_path: pathlib.Path, signer: Signer) -> None:
     """No new key without a reason."""
-    kubeconfig(tmp_path, x509)
+    kubeconfig(tmp_path, signer)
     before = (tmp_path / "admin.conf").read_text()
-    assert kubeconfig(tmp_path, x509)["changes"] == {}
-    assert kubeconfig(tmp_path, x509, test=True)["changes"] == {}
+    assert kubeconfig(tmp_path, signer)["changes"] == {}
+    assert kubeconfig(tmp_path, signer, test=True)["changes"] == {}
     assert (tmp_path / "admin.conf").read_text() == before
 
 
@@ -117,40 +124,65 @@ def test_kubeconfig_that_does_is_kept(tmp_path: pathlib.Path, x509: X509) -> Non
     [
         ({"server": "https://10.0.0.2:6443"}, "the server is another"),
         ({"authority": "other"}, "the authority is another"),
-        ({"subject": {"CN": "somebody"}}, "the user is another"),
-        ({"key_fits": False}, "the key is another's"),
-        ({"signed": False}, "the authority did not sign it"),
-        ({"ends": True}, "it ends in less than 45 days"),
+        ({"reason": "it ends in less than 45 days"}, "it ends in less than 45 days"),
         ({"text": "users: []"}, "it can't be read: KeyError"),
         ({"text": "users: [\0"}, "it can't be read: ReaderError"),
         ({"text": ""}, "there is none"),
     ],
 )
 def test_kubeconfig_is_renewed(
-    tmp_path: pathlib.Path, x509: X509, change: dict[str, Any], reason: str
+    tmp_path: pathlib.Path, signer: Signer, change: dict[str, Any], reason: str
 ) -> None:
     """Each with its reason, which test mode foresees without writing."""
-    kubeconfig(tmp_path, x509)
+    kubeconfig(tmp_path, signer)
     more = {"server": change["server"]} if "server" in change else {}
     if "authority" in change:
         (tmp_path / "ca.crt").write_text("another authority")
     if "text" in change:
         (tmp_path / "admin.conf").write_text(change["text"])
-    for attribute in set(change) & {"subject", "key_fits", "signed", "ends"}:
-        setattr(x509, attribute, change[attribute])
+    signer.reason = change.get("reason", "")
     before = (tmp_path / "admin.conf").read_text()
-    foreseen = kubeconfig(tmp_path, x509, test=True, **more)
+    foreseen = kubeconfig(tmp_path, signer, test=True, **more)
     assert foreseen["result"] is None
     assert foreseen["changes"] == {str(tmp_path / "admin.conf"): reason}
     assert (tmp_path / "admin.conf").read_text() == before
-    assert kubeconfig(tmp_path, x509, **more)["changes"] == foreseen["changes"]
-    assert x509.made == 2
+    assert kubeconfig(tmp_path, signer, **more)["changes"] == foreseen["changes"]
+    assert signer.made == 2
 
 
-def test_public_key(tmp_path: pathlib.Path, x509: X509) -> None:
+def test_kubeconfig_that_is_refused(tmp_path: pathlib.Path, signer: Signer) -> None:
+    """In the signer's own words."""
+    signer.refused = "first gets no certificate"
+    answer = kubeconfig(tmp_path, signer)
+    assert (answer["result"], answer["comment"]) == (False, "first gets no certificate")
+    assert not (tmp_path / "admin.conf").exists()
+
+
+def test_certificate(tmp_path: pathlib.Path, signer: Signer) -> None:
+    """Made once, kept while it does, made anew with a reason, which test mode foresees."""
+    key, path = tmp_path / "etcd.key", tmp_path / "etcd.crt"
+    arguments = {"name": str(path), "policy": "etcd_server", "private_key": str(key)}
+    assert credentials(signer).certificate(**arguments)["result"] is False
+    assert credentials(signer, test=True).certificate(**arguments)["result"] is None
+    key.write_text("private")
+    foreseen = credentials(signer, test=True).certificate(**arguments)
+    assert (foreseen["result"], foreseen["changes"]) == (None, {str(path): "there is none"})
+    assert credentials(signer).certificate(**arguments)["changes"] == foreseen["changes"]
+    assert path.read_text() == f"etcd_server 1 for public half of {key}\n"
+    assert credentials(signer).certificate(**arguments)["changes"] == {}
+    signer.reason = "the names are others"
+    answer = credentials(signer).certificate(**arguments)
+    assert answer["changes"] == {str(path): "the names are others"}
+    signer.refused = "first gets no certificate"
+    answer = credentials(signer).certificate(**arguments)
+    assert (answer["result"], answer["comment"]) == (False, "first gets no certificate")
+    assert path.read_text().startswith("etcd_server 2 ")
+
+
+def test_public_key(tmp_path: pathlib.Path, signer: Signer) -> None:
     """The half that everybody may read."""
     key = tmp_path / "sa.key"
-    state = credentials(x509)
+    state = credentials(signer)
     assert state.public_key(str(tmp_path / "sa.pub"), private_key=str(key))["result"] is False
     key.write_text("private")
     assert state.public_key(str(tmp_path / "sa.pub"), private_key=str(key))["result"] is True
@@ -163,28 +195,28 @@ def keys_of(text: str) -> dict[str, str]:
     return {key["name"]: key["secret"] for key in resource["providers"][0]["secretbox"]["keys"]}
 
 
-def test_encryption_key_is_made_once(tmp_path: pathlib.Path, x509: X509) -> None:
+def test_encryption_key_is_made_once(tmp_path: pathlib.Path, signer: Signer) -> None:
     """A new one would make everything unreadable that the old one wrote."""
     path = tmp_path / "configuration.yaml"
     arguments = {"keys": ["key1"], "header": "Generated.", "user": "metalk8s-apiserver"}
-    foreseen = credentials(x509, test=True).encryption_configuration(str(path), **arguments)
+    foreseen = credentials(signer, test=True).encryption_configuration(str(path), **arguments)
     assert (foreseen["result"], path.exists()) == (None, False)
-    answer = credentials(x509).encryption_configuration(str(path), **arguments)
+    answer = credentials(signer).encryption_configuration(str(path), **arguments)
     assert answer["changes"] == {str(path): "keys none become key1"}
     text = path.read_text()
     [secret] = keys_of(text).values()
     assert len(base64.b64decode(secret)) == 32
     assert secret not in str(answer)
-    assert credentials(x509).encryption_configuration(str(path), **arguments)["changes"] == {}
+    assert credentials(signer).encryption_configuration(str(path), **arguments)["changes"] == {}
     assert path.read_text() == text
 
 
-def test_encryption_key_is_changed_in_steps(tmp_path: pathlib.Path, x509: X509) -> None:
+def test_encryption_key_is_changed_in_steps(tmp_path: pathlib.Path, signer: Signer) -> None:
     """Added behind, moved to the front, then alone; no secret changes on the way."""
     path = tmp_path / "configuration.yaml"
     seen: dict[str, str] = {}
     for keys in (["key1"], ["key1", "key2"], ["key2", "key1"], ["key2"]):
-        answer = credentials(x509).encryption_configuration(
+        answer = credentials(signer).encryption_configuration(
             str(path), keys=keys, header="Generated.", user="root"
         )
         assert answer["changes"]

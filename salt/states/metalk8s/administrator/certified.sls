@@ -5,5 +5,5 @@ include:
   - metalk8s.authorities
 
 Let the administrator into the API:
-{{- kubeconfig(metalk8s, metalk8s.administrator.kubeconfig, metalk8s.kube_apiserver.url, "root",
-               "kubernetes-admin", "system:masters") }}
+{{- kubeconfig(metalk8s, metalk8s.administrator.kubeconfig, metalk8s.kube_apiserver.url, "administrator",
+               "root") }}

@@ -8,5 +8,6 @@ Remove the certificate authorities:
       - {{ authority.path }}.crt
       - {{ authority.path }}.key
 {%- endfor %}
+      - {{ pki.policies }}
       - {{ pki.service_accounts.path }}.key
       - {{ pki.service_accounts.path }}.pub

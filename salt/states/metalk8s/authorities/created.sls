@@ -71,6 +71,21 @@ Write the public key of service accounts:
     - require_in:
       - test: The certificate authorities are ready
 
+Say who may have which certificate:
+  file.managed:
+    - name: {{ pki.policies }}
+    - source: salt://metalk8s/authorities/files/policies.yaml.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - file: Create the folders of certificates
+    - require_in:
+      - test: The certificate authorities are ready
+
 The certificate authorities are ready:
   test.nop:
     - require:

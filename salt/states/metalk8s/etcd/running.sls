@@ -28,6 +28,6 @@ Run etcd:
 {%- endfor %}
     - require:
       - file: Create the folder of etcd
-      - x509: Sign the certificate of the etcd server
-      - x509: Sign the certificate of the etcd peer
+      - metalk8s_credentials: Sign the certificate of the etcd server
+      - metalk8s_credentials: Sign the certificate of the etcd peer
       - service: Run the kubelet

@@ -28,10 +28,10 @@ Run the API server:
       - {{ pki.service_accounts.path }}.pub
       - {{ metalk8s.kube_apiserver.encryption }}
     - require:
-      - x509: Sign the certificate of the API server
-      - x509: Sign the certificate of the API server towards kubelets
-      - x509: Sign the certificate of the API server towards etcd
-      - x509: Sign the certificate of the API server towards its extensions
+      - metalk8s_credentials: Sign the certificate of the API server
+      - metalk8s_credentials: Sign the certificate of the API server towards kubelets
+      - metalk8s_credentials: Sign the certificate of the API server towards etcd
+      - metalk8s_credentials: Sign the certificate of the API server towards its extensions
       - metalk8s_credentials: Make the key that encrypts Secrets
       - service: Run the kubelet
 

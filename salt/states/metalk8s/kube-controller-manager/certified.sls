@@ -6,4 +6,4 @@ include:
 
 Let the controller manager into the API:
 {{- kubeconfig(metalk8s, metalk8s.kube_controller_manager.kubeconfig, metalk8s.kube_apiserver.local_url,
-               metalk8s.kube_controller_manager.account.name, "system:kube-controller-manager") }}
+               "controller_manager", metalk8s.kube_controller_manager.account.name) }}

@@ -5,5 +5,5 @@ include:
   - metalk8s.authorities
 
 Let the scheduler into the API:
-{{- kubeconfig(metalk8s, metalk8s.kube_scheduler.kubeconfig, metalk8s.kube_apiserver.local_url,
-               metalk8s.kube_scheduler.account.name, "system:kube-scheduler") }}
+{{- kubeconfig(metalk8s, metalk8s.kube_scheduler.kubeconfig, metalk8s.kube_apiserver.local_url, "scheduler",
+               metalk8s.kube_scheduler.account.name) }}

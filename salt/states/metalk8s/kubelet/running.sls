@@ -13,7 +13,7 @@ Run the kubelet:
       - pkg: Install the kubelet
       - file: Configure the kubelet
       - file: Set the arguments of the kubelet
-      - x509: Sign the certificate of the kubelet
+      - metalk8s_credentials: Sign the certificate of the kubelet
       - metalk8s_credentials: Let the kubelet into the API
     - require:
       - file: Create the folder of static pods

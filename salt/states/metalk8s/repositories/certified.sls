@@ -7,5 +7,4 @@ include:
   - metalk8s.repositories.created
 
 {{ certificate(metalk8s, "the repositories", repositories.config_folder ~ "/tls/server", "repositories",
-               repositories.account.name, {"CN": "metalk8s-repositories"}, ["serverAuth"],
-               ["DNS:" ~ metalk8s.registry.host, "IP:" ~ metalk8s.networks.control_plane.address]) }}
+               repositories.account.name) }}

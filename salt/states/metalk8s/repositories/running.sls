@@ -28,7 +28,7 @@ Run the repositories:
     - require:
       - metalk8s_image: Load the image of the repositories
       - file: Configure the repositories
-      - x509: Sign the certificate of the repositories
+      - metalk8s_credentials: Sign the certificate of the repositories
       - service: Run the kubelet
 
 The repositories answer:

@@ -1,19 +1,16 @@
 {%- from "metalk8s/map.jinja" import metalk8s with context %}
 {%- from "metalk8s/macros.jinja" import certificate %}
 {%- set master = metalk8s.salt_master %}
-{%- set names = ["DNS:" ~ metalk8s.node.name, "IP:" ~ metalk8s.networks.control_plane.address] %}
 
 include:
   - metalk8s.accounts
   - metalk8s.authorities
   - metalk8s.salt-master.created
 
-{{ certificate(metalk8s, "the Salt API", master.config_folder ~ "/tls/server", "salt_api", master.account.name,
-               {"CN": "metalk8s-salt-api"}, ["serverAuth"], names) }}
+{{ certificate(metalk8s, "the Salt API", master.config_folder ~ "/tls/server", "salt_api", master.account.name) }}
 
-{#- The Salt API is a client of the master beside it, under the same certificate. -#}
-{{ certificate(metalk8s, "the Salt master", master.config_folder ~ "/tls/master", "salt", master.account.name,
-               {"CN": "metalk8s-salt-master"}, ["serverAuth", "clientAuth"], names) }}
+{{ certificate(metalk8s, "the Salt master", master.config_folder ~ "/tls/master", "salt_master",
+               master.account.name) }}
 
 Create the folders of Salt keys:
   file.directory:

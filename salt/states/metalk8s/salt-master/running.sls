@@ -35,8 +35,8 @@ Run the Salt master:
       - file: Create the folder of the Salt master
       - file: Give the bootstrap configuration to the Salt master
       - metalk8s_salt_keys: Let the Salt master and the minion of this machine know each other
-      - x509: Sign the certificate of the Salt API
-      - x509: Sign the certificate of the Salt master
+      - metalk8s_credentials: Sign the certificate of the Salt API
+      - metalk8s_credentials: Sign the certificate of the Salt master
       - service: Run the kubelet
       - metalk8s_tls: The repositories answer
 

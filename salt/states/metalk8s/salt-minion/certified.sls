@@ -4,5 +4,4 @@
 include:
   - metalk8s.authorities
 
-{{ certificate(metalk8s, "the Salt minion", metalk8s.salt_minion.certificate, "salt", "root",
-               {"CN": metalk8s.node.name}, ["clientAuth"]) }}
+{{ certificate(metalk8s, "the Salt minion", metalk8s.salt_minion.certificate, "salt_minion", "root") }}

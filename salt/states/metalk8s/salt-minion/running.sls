@@ -14,7 +14,7 @@ Run the Salt minion:
       - file: Configure the Salt minion
       - metalk8s_salt_keys: Let the Salt master and the minion of this machine know each other
     - require: # it reads them with each connection
-      - x509: Sign the certificate of the Salt minion
+      - metalk8s_credentials: Sign the certificate of the Salt minion
 
 # Without this, a minion and its calls would wait for a master that refuses them, for ever.
 The Salt master lets the minion in:
@@ -23,4 +23,4 @@ The Salt master lets the minion in:
     - authority: {{ metalk8s.pki.authorities.salt.path }}.crt
     - certificate: {{ metalk8s.salt_minion.certificate }}
     - require:
-      - x509: Sign the certificate of the Salt minion
+      - metalk8s_credentials: Sign the certificate of the Salt minion
