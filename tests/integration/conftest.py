@@ -110,8 +110,11 @@ def debian_root_image(facts: dict[str, dict[str, object]]) -> str:
 @pytest.fixture(scope="session")
 def node(
     debian_root_image: str, iso: pathlib.Path, build_root: pathlib.Path, version: str
-) -> Callable[[], contextlib.AbstractContextManager[tuple[Machine, Sniffer]]]:
-    """Return what starts a clean machine with the ISO, on a network without a way out."""
+) -> Callable[..., contextlib.AbstractContextManager[tuple[Machine, Sniffer]]]:
+    """Return what starts a clean machine with the ISO, on a network without a way out.
+
+    It takes ``keepalived``: whether the API server has a virtual address.
+    """
     require("docker")
     key = build_root / "keys" / "metalk8s.gpg"
     return functools.partial(machine.started, debian_root_image, iso, key, version)
@@ -119,10 +122,10 @@ def node(
 
 @pytest.fixture(scope="session")
 def first(
-    node: Callable[[], contextlib.AbstractContextManager[tuple[Machine, Sniffer]]],
+    node: Callable[..., contextlib.AbstractContextManager[tuple[Machine, Sniffer]]],
 ) -> Iterator[Bootstrapped]:
-    """Bootstrap a machine, once for all tests of what comes of it."""
-    with node() as (found, sniffer):
+    """Bootstrap a machine, with a virtual address, once for all tests of what comes of it."""
+    with node(keepalived=True) as (found, sniffer):
         output = found.bootstrap()
         yield Bootstrapped(found, sniffer, output, found.files())
 

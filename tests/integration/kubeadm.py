@@ -23,6 +23,7 @@ nodeRegistration: {{name: {node}, criSocket: /run/containerd/containerd.sock}}
 apiVersion: kubeadm.k8s.io/v1beta2
 kind: ClusterConfiguration
 kubernetesVersion: v{version}
+controlPlaneEndpoint: {endpoint}
 networking: {{podSubnet: 10.233.0.0/16, serviceSubnet: 10.96.0.0/12}}
 """
 PHASES = """
@@ -35,15 +36,23 @@ cp -R /etc/kubernetes /var/lib/kubelet /kubeadm/
 
 
 def generate(
-    folder: pathlib.Path, package: pathlib.Path, image: str, node: str, address: str, version: str
+    folder: pathlib.Path,
+    package: pathlib.Path,
+    image: str,
+    node: str,
+    address: str,
+    version: str,
+    vip: str = "",
 ) -> None:
     """Let kubeadm write everything it writes to a node, in a container without a network.
 
     :param folder: gets ``kubernetes/`` and ``kubelet/``.
     :param package: the Debian package that has kubeadm.
+    :param vip: address of the API server that is no machine's own.
     """
     run("dpkg-deb", "--extract", package, folder)
-    text = CONFIGURATION.format(node=node, address=address, version=version)
+    endpoint = f"{vip}:6443" if vip else '""'
+    text = CONFIGURATION.format(node=node, address=address, version=version, endpoint=endpoint)
     (folder / "configuration.yaml").write_text(text, encoding="utf-8")
     run(
         *("docker", "run", "--rm", "--network=none", f"--hostname={node}"),

@@ -17,6 +17,7 @@ from tests.integration import kubeadm
 from tests.integration.conftest import ROOT, require
 from tests.testbed.machine import (
     KUBECTL,
+    PASSWORD,
     Bootstrapped,
     Machine,
     changed,
@@ -132,7 +133,8 @@ def of_kubeadm(
     [package] = (iso_tree / "packages/debian").rglob("kubeadm_*.deb")
     versions = json.loads((iso_tree / "salt/metalk8s/versions.json").read_text(encoding="utf-8"))
     kubernetes = versions["kubernetes"]["version"]
-    kubeadm.generate(folder, package, base_image, "bootstrap", cluster.address, kubernetes)
+    machine = ("bootstrap", cluster.address, kubernetes, cluster.vip)
+    kubeadm.generate(folder, package, base_image, *machine)
     return folder / "kubernetes"
 
 
@@ -149,7 +151,10 @@ def test_certificates_are_those_of_kubeadm(cluster: Machine, of_kubeadm: pathlib
 
 
 def test_kubeconfigs_are_those_of_kubeadm(cluster: Machine, of_kubeadm: pathlib.Path) -> None:
-    """The same servers, users and contexts, and the same users in the certificates."""
+    """The same servers, users and contexts, and the same users in the certificates.
+
+    But the kubelet asks the API server of its own machine: docs/adr/0013-virtual-address.md.
+    """
     show = "openssl x509 -noout -subject -ext keyUsage,extendedKeyUsage"
     for theirs in sorted(of_kubeadm.glob("*.conf")):
         documents = [
@@ -166,6 +171,10 @@ def test_kubeconfigs_are_those_of_kubeadm(cluster: Machine, of_kubeadm: pathlib.
             certificates.append(described(cluster.shell(show, pem)))
             assert user.pop("client-key-data")
             assert trusted.pop("certificate-authority-data")
+        if theirs.name == "kubelet.conf":
+            trusted = documents[0]["clusters"][0]["cluster"]
+            assert trusted["server"] == f"https://{cluster.vip}:6443"
+            trusted["server"] = f"https://{cluster.address}:6443"
         assert documents[0] == documents[1], theirs.name
         assert certificates[0] == certificates[1], theirs.name
 
@@ -209,7 +218,10 @@ def test_registry_answers_over_tls_only(cluster: Machine) -> None:
 def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) -> None:
     """Seen from another machine; what speaks TLS says nothing without, and lets no stranger in."""
     table = re.findall(r"(?m)^\| (\d+) \| .*? \| plane", PORTS.read_text(encoding="utf-8"))
+    virtual = scanned(cluster, debian_root_image, address=cluster.vip)
+    assert set(virtual) == {"22", "6443"}
     found = scanned(cluster, debian_root_image)
+    assert virtual["6443"] == found["6443"]
     assert found.pop("22")["plain"].startswith("SSH-2.0-")
     assert set(found) == set(table)
     assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
@@ -222,13 +234,15 @@ def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) 
     }
 
 
-def scanned(cluster: Machine, image: str, *ports: str) -> dict[str, dict[str, str]]:
+def scanned(
+    cluster: Machine, image: str, *ports: str, address: str = ""
+) -> dict[str, dict[str, str]]:
     """Say what another machine of the network finds: see ``data/scan.py``."""
     scan = (pathlib.Path(__file__).parent / "data/scan.py").read_text(encoding="utf-8")
     found = json.loads(
         docker(
             *("run", "--rm", "--interactive", f"--network={cluster.network}"),
-            *("--entrypoint=python3", image, "-", cluster.address, *ports),
+            *("--entrypoint=python3", image, "-", address or cluster.address, *ports),
             text=scan,
         )
     )
@@ -248,10 +262,14 @@ def test_firewalld_lets_through_what_the_table_says(
     cluster.shell("systemctl start firewalld")
     try:
         assert not changed(cluster.apply("metalk8s.firewall"))
+        # firewalld empties what iptables wrote; kube-proxy looks after its own every 30 s.
+        cluster.wait("iptables-save | grep -w 30080", 60)
         # A firewall answers slowly, or not at all: not every port there is.
         table = re.findall(r"(?m)^\| (\d+) ", PORTS.read_text(encoding="utf-8"))
         found = set(scanned(cluster, debian_root_image, "22", "30080", *table))
         assert found == {"22", "4505", "4506", "4507", "5443", "6443", "30080"}
+        found = set(scanned(cluster, debian_root_image, "22", *table, address=cluster.vip))
+        assert found == {"22", "6443"}
         api = "exec 3<>/dev/tcp/10.96.0.1/443 && echo open"
         assert cluster.kubectl(f"exec web -- timeout 5 bash -c '{api}'") == "open\n"
         results = cluster.apply("metalk8s.firewall.absent")
@@ -324,6 +342,93 @@ def test_certificates_that_end_soon_are_renewed(cluster: Machine) -> None:
     assert not changed(results)
 
 
+def has_vip(cluster: Machine) -> bool:
+    """Tell whether the machine has the virtual address."""
+    return f" {cluster.vip}/32 " in cluster.shell("ip -4 address")
+
+
+def wait_for_vip(cluster: Machine, *, there: bool, seconds: int) -> None:
+    """Wait until the machine has the virtual address, or has it no longer."""
+    verb = "" if there else "! "
+    cluster.wait(f"{verb}ip -4 address | grep -F ' {cluster.vip}/32 ' && echo so", seconds)
+
+
+def test_virtual_address_serves_other_machines(
+    cluster: Machine, debian_root_image: str, tmp_path: pathlib.Path
+) -> None:
+    """By the name in its certificate, and for whoever administers."""
+    assert has_vip(cluster)
+    for path in ("/usr/bin/kubectl", "/etc/kubernetes/admin.conf", "/etc/kubernetes/pki/ca.crt"):
+        docker("cp", f"{cluster.name}:{path}", tmp_path)
+    # What it would be elsewhere, and how it is asked there.
+    assert f"server: https://{cluster.vip}:6443\n" in (tmp_path / "admin.conf").read_text()
+    ask = (
+        "import ssl,urllib.request as u; "
+        f"print(u.urlopen('https://{cluster.vip}:6443/livez', "
+        "context=ssl.create_default_context(cafile='/given/ca.crt')).read().decode())"
+    )
+    elsewhere = ("run", "--rm", f"--network={cluster.network}", f"--volume={tmp_path}:/given:ro")
+    said = docker(*elsewhere, "--entrypoint=python3", debian_root_image, "-c", ask)
+    assert said == "ok\n"
+    kubectl = ("--entrypoint=/given/kubectl", debian_root_image, "--kubeconfig=/given/admin.conf")
+    assert "bootstrap   Ready" in docker(*elsewhere, *kubectl, "get", "nodes")
+
+
+def test_password_of_vrrp_is_nobodys_to_read(cluster: Machine) -> None:
+    """It is where it has to be, and in no log."""
+    places = "/etc /opt /root /run /tmp /var"
+    listed = cluster.shell(f"grep -rlsF -e '{PASSWORD}' {places} | xargs stat -c '%a %n'")
+    modes = {line.split()[1]: line.split()[0] for line in listed.splitlines()}
+    # The master keeps the pillar of its minions.
+    assert {path for path in modes if not path.startswith("/var/lib/metalk8s/salt-master/")} == {
+        "/etc/metalk8s/bootstrap.yaml",
+        "/etc/metalk8s/keepalived/authentication.conf",
+        "/etc/metalk8s/salt-master/site/bootstrap.yaml",
+    }
+    assert {mode[-1] for mode in modes.values()} == {"0"}
+    assert cluster.shell(f"journalctl | grep -F -e '{PASSWORD}' || true") == ""
+
+
+def test_virtual_address_leaves_a_dead_api_server(cluster: Machine) -> None:
+    """And is back with it; nobody else's doing is needed."""
+    cluster.shell("systemctl stop kubelet")  # which would start it again at once
+    try:
+        cluster.shell("pkill -9 -x kube-apiserver")
+        wait_for_vip(cluster, there=False, seconds=20)
+    finally:
+        cluster.shell("systemctl start kubelet")
+    wait_for_vip(cluster, there=True, seconds=90)
+    cluster.wait(f"{KUBECTL} get --raw /readyz")
+
+
+def test_redirection_that_was_flushed_comes_back(cluster: Machine) -> None:
+    """With a container that is new, which makes the table and the address as they were."""
+    redirected = 'python3 -c "import nftables; n = nftables.Nftables(); print({})"'
+    listed = redirected.format("n.cmd('list table ip metalk8s_vip')[1]")
+    assert cluster.shell(listed).count(f"dnat to {cluster.address}") == 2
+    cluster.shell(redirected.format("n.cmd('delete table ip metalk8s_vip')"))
+    assert "dnat" not in cluster.shell(listed)
+    cluster.wait(f"{listed} | grep dnat", 90)
+    wait_for_vip(cluster, there=True, seconds=30)
+    cluster.wait(f"{KUBECTL} get --raw /readyz", 30)
+
+
+def test_virtual_address_is_given_up(cluster: Machine) -> None:
+    """Nothing of it is left where the configuration does not want it, and it may want it again."""
+    switch = 'sed -i \'s/"enabled": {}/"enabled": {}/\' /etc/metalk8s/bootstrap.yaml'
+    cluster.shell(switch.format("true", "false"))
+    assert not failed(cluster.apply("metalk8s.keepalived"))
+    assert not has_vip(cluster)
+    assert "metalk8s_vip" not in cluster.shell(
+        "python3 -c \"import nftables; print(nftables.Nftables().cmd('list tables')[1])\""
+    )
+    assert not changed(cluster.apply("metalk8s.keepalived"))
+    cluster.shell(switch.format("false", "true"))
+    assert not failed(cluster.apply("metalk8s.keepalived"))
+    wait_for_vip(cluster, there=True, seconds=60)
+    assert not changed(cluster.apply("metalk8s.keepalived"))
+
+
 def test_starts_again_by_itself(cluster: Machine) -> None:
     """After the machine was off: ISO, node and API are back, and nothing is left to do."""
     cluster.restart()
@@ -345,6 +450,7 @@ def test_absent_takes_everything_back(cluster: Machine) -> None:
     assert left == ""
     assert cluster.shell("grep -lE '^(kube|etcd|nginx|salt)' /proc/[0-9]*/comm || true") == ""
     assert cluster.shell("getent passwd | grep metalk8s || true") == ""
+    assert not has_vip(cluster)
     again = cluster.apply(packages)
     assert not failed(again)
     assert not changed(again)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.integration
 
 IMAGES = {
     "etcd": "3.4.23",
+    "keepalived": "2.2.7",
     "kube-apiserver": "1.20.2",
     "kube-controller-manager": "1.20.2",
     "kube-proxy": "1.20.2",
@@ -143,7 +144,7 @@ def test_images_are_labelled_and_complete(iso_tree: pathlib.Path, name: str, tag
     assert labels["org.opencontainers.image.title"]
     assert labels["org.opencontainers.image.licenses"]
     assert config["config"]["Entrypoint"]
-    if name != "kube-proxy":
+    if name not in ("keepalived", "kube-proxy"):
         assert config["config"]["User"].split(":")[0] not in ("", "0", "root")
 
 

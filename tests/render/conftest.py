@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,6 @@ REFUSALS: list[dict[str, Any]] = json.loads(
 )
 STRANGERS: dict[str, Any] = json.loads((HERE / "data/strangers.json").read_text(encoding="utf-8"))
 NETWORKS = {"controlPlane": ["10.99.0.0/24", "10.100.0.0/24"], "workloadPlane": "10.100.0.0/24"}
-BOOTSTRAP = {
-    "metalk8s": {"bootstrap": {"networks": NETWORKS}, "node": {"roles": ["bootstrap"]}},
-}
-VERSIONS: dict[str, Any] = json.loads((HERE / "data/versions.json").read_text(encoding="utf-8"))
 
 
 def sls_names() -> list[str]:
@@ -38,6 +35,32 @@ def sls_names() -> list[str]:
     files = [path.relative_to(TREE / "states") for path in (TREE / "states").rglob("*.sls")]
     names = {".".join(path.with_suffix("").parts).removesuffix(".init") for path in files}
     return sorted(names - {"top"})
+
+
+def bootstrap(**more: Any) -> dict[str, Any]:
+    """Give the pillar of the first machine, with more in its configuration."""
+    node = {"roles": ["bootstrap"]}
+    return {"metalk8s": {"bootstrap": {"networks": NETWORKS, **more}, "node": node}}
+
+
+BOOTSTRAP = bootstrap()
+VIP = "10.100.0.1"
+KEEPALIVED = {"enabled": True, "virtualRouterId": 51, "authPassword": "s3cret"}
+VARIANT = "-keepalived"
+# Each platform as it is, and with a VIP that it has at the moment.
+MACHINES: dict[str, dict[str, Any]] = {
+    name: {"grains": grains, "pillar": BOOTSTRAP, "sls": sls_names()}
+    for name, grains in PLATFORMS.items()
+} | {
+    f"{name}{VARIANT}": {
+        "grains": grains | {"ip4_interfaces": {"lo": [VIP, *grains["ip4_interfaces"]["lo"]]}},
+        "pillar": bootstrap(apiServer={"host": VIP, "keepalived": KEEPALIVED}),
+        # Roles include the rest.
+        "sls": [name for name in sls_names() if re.search("[.](keepalived|roles)[.]?", name)],
+    }
+    for name, grains in PLATFORMS.items()
+}
+VERSIONS: dict[str, Any] = json.loads((HERE / "data/versions.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="session")
@@ -62,11 +85,7 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
     shutil.copytree(TREE / "states", states)
     (states / "metalk8s/versions.json").write_text(json.dumps(VERSIONS), encoding="utf-8")
     debian = PLATFORMS["debian-12"]
-    machines = {
-        name: {"grains": grains, "pillar": BOOTSTRAP, "sls": sls_names()}
-        for name, grains in PLATFORMS.items()
-    }
-    machines |= {
+    machines = MACHINES | {
         case["defect"]: {"grains": case["grains"], "pillar": case["pillar"], "sls": []}
         for case in REFUSALS
     }

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import PLATFORMS
+from .conftest import PLATFORMS, VARIANT
 from .test_tree import ROLES, files_of
 
 pytestmark = pytest.mark.render
@@ -36,8 +36,20 @@ def golden_of(rendered: dict[str, Any], platform: str) -> dict[str, str]:
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_golden(rendered: dict[str, Any], platform: str) -> None:
     """What Salt makes of the tree is what was reviewed."""
-    texts = golden_of(rendered, platform)
-    folder = GOLDEN / platform
+    compare(golden_of(rendered, platform), GOLDEN / platform)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_golden_with_keepalived(rendered: dict[str, Any], platform: str) -> None:
+    """Only what is another than without is kept."""
+    without, found = (golden_of(rendered, name) for name in (platform, f"{platform}{VARIANT}"))
+    assert not without.keys() - found.keys()
+    others = {name: text for name, text in found.items() if without.get(name) != text}
+    compare(others, GOLDEN / f"{platform}{VARIANT}")
+
+
+def compare(texts: dict[str, str], folder: pathlib.Path) -> None:
+    """Compare texts with those of a folder, or write them there."""
     if os.environ.get("METALK8S_UPDATE_GOLDEN"):
         shutil.rmtree(folder, ignore_errors=True)
         for name, text in texts.items():

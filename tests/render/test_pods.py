@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 import yaml
 
-from .conftest import PLATFORMS, VERSIONS
+from .conftest import MACHINES, VARIANT, VERSIONS
 from .test_tree import files_of
 
 pytestmark = pytest.mark.render
 
 # Programs that must be root on their node, and what of root they are left.
-AS_ROOT = {"kube-proxy": {"NET_ADMIN", "NET_RAW"}}
+AS_ROOT = {
+    # Addresses and packet filter of the node, raw sockets for VRRP and ARP, groups of its scripts.
+    "keepalived": {"NET_ADMIN", "NET_RAW", "SETGID"},
+    "kube-proxy": {"NET_ADMIN", "NET_RAW"},
+}
 # Folders of the node that a pod may write to.
 WRITABLE = {
     "etcd": {"/var/lib/etcd"},
@@ -42,16 +46,18 @@ def pods(
                 yield {**document["metadata"], **template["metadata"]}, template["spec"]
 
 
-@pytest.fixture(params=PLATFORMS)
+@pytest.fixture(params=MACHINES)
 def found(request: pytest.FixtureRequest, rendered: dict[str, Any]) -> list[tuple[Any, Any]]:
     """Give all pods of a platform."""
     return list(pods(rendered, request.param))
 
 
-def test_all_are_looked_at(found: list[tuple[Any, Any]]) -> None:
+@pytest.mark.parametrize("platform", MACHINES)
+def test_all_are_looked_at(rendered: dict[str, Any], platform: str) -> None:
     """A pod that these tests do not find is one that nobody checks."""
-    assert sorted(metadata["name"] for metadata, _ in found) == [
+    assert sorted(metadata["name"] for metadata, _ in pods(rendered, platform)) == [
         "etcd",
+        *(["keepalived"] if platform.endswith(VARIANT) else []),
         "kube-apiserver",
         "kube-controller-manager",
         "kube-proxy",
@@ -81,7 +87,8 @@ def test_users_are_their_own(found: list[tuple[Any, Any]]) -> None:
         for metadata, spec in found
         if metadata["name"] not in AS_ROOT and spec["securityContext"]["runAsNonRoot"]
     ]
-    assert len(users) == len(set(users)) == len(found) - len(AS_ROOT)
+    roots = [metadata["name"] for metadata, _ in found if metadata["name"] in AS_ROOT]
+    assert len(users) == len(set(users)) == len(found) - len(roots)
     assert all(user >= 1000 for user in users)
     assert {spec["securityContext"]["seccompProfile"]["type"] for _, spec in found} == {
         "RuntimeDefault"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import PLATFORMS, REFUSALS, STRANGERS, TREE, VERSIONS, sls_names
+from .conftest import KEEPALIVED, MACHINES, REFUSALS, STRANGERS, TREE, VERSIONS
 
 pytestmark = pytest.mark.render
 
@@ -27,9 +27,10 @@ HEADER = (
 ROLES = sorted(path.name for path in (STATES / "metalk8s/roles").iterdir())
 
 every_sls = pytest.mark.parametrize(
-    ("platform", "sls"), list(itertools.product(PLATFORMS, sls_names()))
+    ("platform", "sls"),
+    [(name, sls) for name, machine in MACHINES.items() for sls in machine["sls"]],
 )
-every_platform = pytest.mark.parametrize("platform", PLATFORMS)
+every_platform = pytest.mark.parametrize("platform", MACHINES)
 
 
 def states_of(rendered: dict[str, Any], platform: str) -> Iterator[dict[str, Any]]:
@@ -96,7 +97,7 @@ def test_every_template_is_rendered(rendered: dict[str, Any]) -> None:
     """No template escapes these tests."""
     sources = {
         state["file"]["source"].removeprefix("salt://")
-        for platform in PLATFORMS
+        for platform in MACHINES
         for state in states_of(rendered, platform)
         if "file" in state
     }
@@ -189,6 +190,12 @@ def test_highstate_leaves_others_alone(rendered: dict[str, Any], stranger: str) 
     """A minion of another version, or without the role, gets nothing from this tree."""
     assert rendered[stranger]["errors"] == []
     assert rendered[stranger]["top"] == []
+
+
+@every_platform
+def test_password_is_in_no_file_and_no_argument(rendered: dict[str, Any], platform: str) -> None:
+    """What states are given is logged, and kept by masters."""
+    assert KEEPALIVED["authPassword"] not in json.dumps(rendered[platform])
 
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case["defect"])

@@ -34,8 +34,11 @@ LOCAL = "/root/salt"
 SALT_CALL = f"salt-call --local --config-dir={LOCAL} --log-level=critical --out=json"
 # As a site would have that has moved: nobody is there.
 NAME_SERVER = "192.0.2.53"
+# Of a machine with a virtual address; a word that is found wherever it goes.
+PASSWORD = "xyz-zy_9"
 # Kinds of Ethernet frames (if_ether.h).
 ALL, IPV4 = 0x0003, 0x0800
+VRRP = 112  # protocol (RFC 3768)
 
 
 def docker(*words: object, text: str = "") -> str:
@@ -47,7 +50,12 @@ def docker(*words: object, text: str = "") -> str:
 
 
 class Machine:
-    """A node: a container, and the version of the ISO that it has."""
+    """A node: a container, and the version of the ISO that it has.
+
+    :ivar vip: address that its keepalived brings, empty when it has none.
+    """
+
+    vip = ""
 
     def __init__(self, name: str, version: str, address: str, network: str) -> None:
         self.name, self.version = name, version
@@ -127,10 +135,13 @@ class Machine:
 
 @contextlib.contextmanager
 def started(
-    image: str, iso: pathlib.Path, key: pathlib.Path, version: str
+    image: str, iso: pathlib.Path, key: pathlib.Path, version: str, *, keepalived: bool = False
 ) -> Iterator[tuple[Machine, Sniffer]]:
-    """Start a clean machine with the ISO mounted, a key and a configuration; watch its network."""
-    with _network() as (network, bridge), Sniffer(bridge) as sniffer:
+    """Start a clean machine with the ISO mounted, a key and a configuration; watch its network.
+
+    :param keepalived: the API server has a virtual address.
+    """
+    with private_network() as (network, bridge), Sniffer(bridge) as sniffer:
         arguments = (NODE / "run.args").read_text(encoding="utf-8").splitlines()
         name = docker(
             *("run", "--detach", "--hostname=bootstrap", f"--network={network}"),
@@ -143,6 +154,8 @@ def started(
             machine = Machine(name, version, found["IPAddress"], network)
             subnet = ipaddress.ip_network(f"{machine.address}/{found['IPPrefixLen']}", strict=False)
             sniffer.inside = subnet
+            # The engine gives its addresses from the beginning.
+            machine.vip = str(subnet[-2]) if keepalived else ""
             _settle(machine, subnet)
             yield machine, sniffer
         finally:
@@ -163,7 +176,11 @@ def _settle(machine: Machine, subnet: ipaddress.IPv4Network | ipaddress.IPv6Netw
         "archives": [IMAGE],
         "site": SITE,
     }
+    if machine.vip:
+        keepalived = {"enabled": True, "virtualRouterId": 51, "authPassword": PASSWORD}
+        configuration["apiServer"] = {"host": machine.vip, "keepalived": keepalived}
     machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(configuration, indent=1))
+    machine.shell("chmod 600 /etc/metalk8s/bootstrap.yaml")
     environment, tree = f"metalk8s-{machine.version}", f"/srv/scality/metalk8s-{machine.version}"
     local = {
         "file_client": "local",
@@ -177,7 +194,7 @@ def _settle(machine: Machine, subnet: ipaddress.IPv4Network | ipaddress.IPv6Netw
 
 
 @contextlib.contextmanager
-def _network() -> Iterator[tuple[str, str]]:
+def private_network() -> Iterator[tuple[str, str]]:
     """Make a network without a way out; give its name and that of its bridge."""
     name = f"metalk8s-test-{os.getpid()}-{time.monotonic_ns() % 10**9}"
     bridge = f"br-{docker('network', 'create', '--internal', name).strip()[:12]}"
@@ -198,6 +215,16 @@ class Packet:
     destination: str
     protocol: int
     port: int
+
+    @property
+    def is_multicast(self) -> bool:
+        """Tell whether it is for a group."""
+        return ipaddress.ip_address(self.destination).is_multicast
+
+    @property
+    def is_vrrp(self) -> bool:
+        """Tell whether it is about a virtual address."""
+        return self.protocol == VRRP
 
 
 class Sniffer:
@@ -236,8 +263,8 @@ class Sniffer:
         return {
             packet
             for packet in self.packets
-            for address in [ipaddress.ip_address(packet.destination)]
-            if address not in self.inside and not address.is_multicast
+            if ipaddress.ip_address(packet.destination) not in self.inside
+            and not packet.is_multicast
         }
 
 

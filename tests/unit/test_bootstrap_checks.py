@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import ipaddress
 import os
 import re
 import shutil
@@ -18,7 +19,7 @@ YAML = "etc/metalk8s/bootstrap.yaml"
 MINION = "ca:\n  minion: bootstrap\n"
 HOST = "  host: 10.50.0.2\n"
 ARCHIVE = "  - /srv/scality/metalk8s-2.4.0-dev\n"
-KEEPALIVED = f"{HOST}  keepalived:\n    enabled: true\n"
+KEEPALIVED = "  host: 10.50.0.9\n  keepalived:\n    enabled: true\n"
 PASSWORD = "    authPassword: secret\n"
 
 
@@ -46,6 +47,12 @@ def write(name, text, mode=0o644):
 
 def replace(name, old, new):
     return lambda fake: fake.replace(name, old, new)
+
+
+def vip(address):
+    """Let keepalived move an address."""
+    text = bootstrap.CONFIGURATION.replace(HOST, f"{KEEPALIVED}{PASSWORD}")
+    return write(YAML, text.replace("10.50.0.9", address), 0o600)
 
 
 def disk(total, free):
@@ -95,7 +102,9 @@ def iso(volume, name="root/a.iso"):
 def both(*several):
     def change(fake):
         for one in several:
-            one(fake)
+            changed = one(fake)
+            fake = changed if isinstance(changed, bootstrap.Fake) else fake
+        return fake
 
     return change
 
@@ -176,7 +185,7 @@ SITUATIONS = {
         "yaml:9: apiServer.keepalived is enabled, but apiServer.host names no VIP",
     ),
     "VIP elsewhere": (
-        yaml(HOST, f"{KEEPALIVED}{PASSWORD}".replace("50.0.2", "51.0.9")),
+        yaml(HOST, f"{KEEPALIVED}{PASSWORD}".replace("50.0.9", "51.0.9")),
         "yaml:9: apiServer.host: 10.51.0.9 is in no network of the control plane",
     ),
     "no password": (yaml(HOST, KEEPALIVED), "has no authPassword"),
@@ -186,7 +195,11 @@ SITUATIONS = {
     ),
     "password with blanks": (
         yaml(HOST, f"{KEEPALIVED}    authPassword: a b\n"),
-        "authPassword is no password that VRRP can carry",
+        "authPassword is no password that keepalived can have",
+    ),
+    "password with a quotation mark": (
+        yaml(HOST, f'{KEEPALIVED}    authPassword: a"b\n'),
+        "yaml:12: apiServer.keepalived.authPassword is no password",
     ),
     "router's number": (
         yaml(HOST, f"{KEEPALIVED}{PASSWORD}    virtualRouterId: 256\n"),
@@ -253,10 +266,23 @@ MACHINES = {
         yaml("[10.51.0.0/24, 10.50.0.0/24]", "[10.1.0.0/24, 10.2.0.0/24]"),
         "has an address in 10.1.0.0/24, 10.2.0.0/24",
     ),
-    "a VIP that nobody would move": (
+    "a VIP that is the machine's own address": (
         Group.NETWORK,
-        write(YAML, bootstrap.CONFIGURATION.replace(HOST, f"{KEEPALIVED}{PASSWORD}"), 0o600),
-        "yaml:11: apiServer.keepalived.enabled: this release has no keepalived yet",
+        vip("10.50.0.2"),
+        "yaml:9: apiServer.host: 10.50.0.2 is this machine's own address; keepalived would take it",
+    ),
+    "a VIP that another machine has": (
+        Group.NETWORK,
+        both(vip("10.50.0.9"), be(neighbour=lambda address: f"02:42:{int(address):x}")),
+        "10.50.0.9 is taken by a machine with the hardware address 02:42:a320009",
+    ),
+    "a VIP behind a router": (
+        Group.NETWORK,
+        both(
+            vip("10.50.0.9"),
+            replace("proc/net/route", "eth0 0000320A 00000000", "eth0 0000320A 0100320A"),
+        ),
+        "apiServer.host: 10.50.0.9 is behind 10.50.0.1; a VIP cannot be moved there",
     ),
     "no address at all": (Group.NETWORK, remove("proc/net/fib_trie"), "machine has no address"),
     "pods in services": (
@@ -480,10 +506,17 @@ def test_an_empty_folder_is_no_trace(fake):
 
 def test_ports_are_documented(root):
     table = safe_load((root / "salt/states/metalk8s/parameters/ports.yaml").read_text())
-    columns = ("number", "what", "address", "users", "protection")
-    rows = ["| " + " | ".join(str(row[c]) for c in columns) + " |" for row in table.values()]
+    columns = ("what", "address", "users", "protection")
+    rows = [
+        " | ".join(str(part) for part in (port_of(row), *(row[c] for c in columns)))
+        for row in table.values()
+    ]
     text = (root / "docs/reference/ports.md").read_text()
-    assert re.findall(r"(?m)^\| \d.*$", text) == rows
+    assert re.findall(r"(?m)^\| ((?:\d|VRRP).*) \|$", text) == rows
+
+
+def port_of(row):
+    return row["number"] if "number" in row else row["protocol"].upper()
 
 
 def test_swap_may_be_allowed(fake):
@@ -530,6 +563,17 @@ def test_complete_configuration(fake):
     assert read.lines["archives[0]"] == 17
 
 
+def test_a_vip_that_is_ours_by_now(fake):
+    vip("10.50.0.9")(fake)
+    assert found(fake) == []
+    fake.write(checks.RECORD, f"{bootstrap.VERSION}\n")
+    fake.replace("proc/net/fib_trie", "10.9.9.9", "10.50.0.9")
+    assert found(fake) == []
+    moved = fake.be(neighbour=lambda _: "02:42:0a:32:00:03")
+    moved.replace("proc/net/fib_trie", "10.50.0.9", "10.9.9.9")
+    assert found(moved) == []
+
+
 def test_the_example_is_fine(fake, root):
     text = (root / "salt/scripts/bootstrap.example.yaml").read_text()
     fake.write(YAML, text.replace("/root/metalk8s.iso", f"/{bootstrap.PLACE}"))
@@ -570,6 +614,8 @@ def test_this_machine():
     assert isinstance(machine.listeners, dict)
     assert machine.run(["true"]) == machine.run(["/no/such/program"]) == ""
     assert machine.resolves("localhost")
+    # One's own address has no hardware behind it.
+    assert machine.neighbour(ipaddress.IPv4Address("127.0.0.1")) == ""
     assert not machine.resolves("name.invalid")
     assert machine.routes_to
 
@@ -588,7 +634,7 @@ def test_other_texts(fake):
 
 
 def test_keepalived_with_a_bad_vip_is_told_once(fake):
-    fake.replace(YAML, HOST, f"{KEEPALIVED}{PASSWORD}".replace("10.50.0.2", "here"))
+    fake.replace(YAML, HOST, f"{KEEPALIVED}{PASSWORD}".replace("10.50.0.9", "here"))
     told = [str(problem) for problem in found(fake) if "keepalived" not in problem.what]
     assert len(told) == 1
     assert "apiServer.host: here is no IPv4 address" in told[0]

@@ -144,13 +144,29 @@ def host(subject: Subject) -> Iterator[Problem]:
 
 
 def vip(subject: Subject) -> Iterator[Problem]:
-    """Nobody is promised a VIP that nothing would move."""
-    if subject.configuration.keepalived.enabled:
-        where = subject.configuration.place("apiServer.keepalived.enabled")
-        what = "apiServer.keepalived.enabled: this release has no keepalived yet"
-        remedy = (
-            "Set it to false, and let something else move the VIP, or leave apiServer.host out."
+    """The VIP that we move is next to this machine, and nobody has it before we do."""
+    wanted, machine = subject.configuration.host, subject.machine
+    if not subject.configuration.keepalived.enabled or wanted is None:
+        return
+    where = subject.configuration.place("apiServer.host")
+    remedy = (
+        "Name a free address in the network of this machine's interface, or disable keepalived."
+    )
+    routes = machine.routes_to(wanted)
+    if routes and routes[0].gateway is not None:
+        what = (
+            f"apiServer.host: {wanted} is behind {routes[0].gateway}; a VIP cannot be moved there"
         )
+        yield Problem(Group.NETWORK, where, what, remedy)
+    if subject.begun:  # it may be ours by now
+        return
+    if wanted in machine.addresses:
+        what = f"apiServer.host: {wanted} is this machine's own address; keepalived would take it"
+        yield Problem(Group.NETWORK, where, what, remedy)
+        return
+    owner = machine.neighbour(wanted)
+    if owner:
+        what = f"apiServer.host: {wanted} is taken by a machine with the hardware address {owner}"
         yield Problem(Group.NETWORK, where, what, remedy)
 
 

@@ -25,8 +25,8 @@ NAME = re.compile(rf"{LABEL}(\.{LABEL})*")
 NAME_LENGTH = 63
 # Prefix lengths: each node gets a /24 of the pods' network; /12 is the API server's most.
 POD_PREFIXES, SERVICE_PREFIXES = (8, 23), (12, 28)
-# VRRP's field; keepalived cuts off what is longer.
-PASSWORD_LENGTH = 8
+# VRRP's field; keepalived cuts off what is longer, and other characters mean something to it.
+PASSWORD = re.compile(r"[A-Za-z0-9._-]{1,8}")
 CIDR_REMEDY = "Write it as address/prefix, such as 10.50.0.0/24."
 
 
@@ -245,11 +245,10 @@ def _router(reader: Reader, value: Value) -> int:
 def _password(reader: Reader, value: Value) -> str:
     if not expect(reader, value, str):
         return ""
-    if not re.fullmatch(rf"[!-~]{{1,{PASSWORD_LENGTH}}}", value.data):
+    if not PASSWORD.fullmatch(value.data):
         # The value itself is a secret.
-        what = f"{value.key} is no password that VRRP can carry"
-        remedy = f"Use 1 to {PASSWORD_LENGTH} printable ASCII characters without blanks."
-        reader.complain(value.line, what, remedy)
+        what = f"{value.key} is no password that keepalived can have"
+        reader.complain(value.line, what, "Use 1 to 8 letters, digits, dots, - and _.")
     return str(value.data)
 
 

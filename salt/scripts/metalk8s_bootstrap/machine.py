@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LISTENING = "0A"  # state of a socket in /proc/net/tcp
+# Of the neighbours of a machine: the kernel's table, and the flag of one that has answered.
+NEIGHBOURS, COMPLETE = Path("/proc/net/arp"), 2
+PATIENCE = 1.0  # seconds that a neighbour has to answer in
+DISCARD = 9  # a port that nobody has to listen on
 RPM = ("rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\\n")
 # cgroup v1 tells the controllers of the kernel, v2 those of the hierarchy.
 CGROUPS_V1, CGROUPS_V2 = "proc/cgroups", "sys/fs/cgroup/cgroup.controllers"
@@ -31,6 +35,23 @@ def _resolves(name: str) -> bool:
         return bool(socket.getaddrinfo(name, None))
     except OSError:
         return False
+
+
+def _neighbour(address: ipaddress.IPv4Address) -> str:
+    """Make the kernel ask for an address, by sending there; return the hardware that has it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+        try:
+            datagrams.sendto(b"", (str(address), DISCARD))
+        except OSError:
+            return ""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for line in NEIGHBOURS.read_text(encoding="ascii").splitlines()[1:]:
+            found, _, flags, hardware, *_ = line.split()
+            if found == str(address) and int(flags, 16) & COMPLETE:
+                return hardware
+        time.sleep(PATIENCE / 20)
+    return ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +78,7 @@ class Machine:
 
     :param now: seconds since 1970, by the machine's clock.
     :param run: runs a program for its output; empty when it is not there.
+    :param neighbour: tells who on the machine's networks has an address; empty when nobody has.
     """
 
     root: Path
@@ -67,6 +89,7 @@ class Machine:
     now: float
     run: Callable[[Sequence[str]], str] = _run
     resolves: Callable[[str], bool] = _resolves
+    neighbour: Callable[[ipaddress.IPv4Address], str] = _neighbour
 
     @classmethod
     def here(cls) -> Machine:

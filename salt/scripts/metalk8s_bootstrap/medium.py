@@ -69,8 +69,8 @@ class Medium:
 
     @property
     def ports(self) -> list[Port]:
-        """What the states let listen."""
-        table = self._parameters("ports.yaml").values()
+        """What the states let listen; protocols without ports are nobody's to take."""
+        table = [row for row in self._parameters("ports.yaml").values() if "number" in row]
         return [Port(row["number"], row["what"], row["program"]) for row in table]
 
     def _parameters(self, name: str) -> dict[str, Any]:

@@ -8,18 +8,23 @@ import pathlib
 INTERFACES = pathlib.Path("/sys/class/net")
 
 
-def address_in(cidrs: list[str]) -> dict[str, str]:
+def address_in(cidrs: list[str], shared: str = "") -> dict[str, str]:
     """Find the first of the networks that this machine has an address in.
 
     :param cidrs: networks, tried in turn.
+    :param shared: an address that may be another machine's next; not taken where there is another.
     :return: ``address`` and ``interface`` that has it; empty when there is none.
     """
     for cidr in cidrs:
         network = ipaddress.ip_network(cidr)
-        for interface, addresses in sorted(__grains__["ip4_interfaces"].items()):
-            for address in addresses:
-                if ipaddress.ip_address(address) in network:
-                    return {"address": address, "interface": interface}
+        found = [
+            {"address": address, "interface": interface}
+            for interface, addresses in sorted(__grains__["ip4_interfaces"].items())
+            for address in addresses
+            if ipaddress.ip_address(address) in network
+        ]
+        if found:
+            return min(found, key=lambda one: one["address"] == shared)
     return {}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import pathlib
+import re
 import secrets
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 
 CLUSTER = "kubernetes"
 KEY_BYTES = 32  # what secretbox takes
+NONCE = re.compile(r"(?m)^# Nonce: ([0-9a-f]{32})$")
 
 
 def certificate(name: str, policy: str, private_key: str) -> dict[str, Any]:
@@ -155,6 +157,32 @@ def encryption_configuration(name: str, keys: list[str], header: str, user: str)
     if reason and __opts__["test"]:
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
     return _keep(name, f"# {header}\n{yaml.safe_dump(document)}", reason, user, "0600")
+
+
+def vrrp_password(name: str, where: str, header: str) -> dict[str, Any]:
+    """Write the password that keepalived sends along, for its configuration to include.
+
+    A nonce is beside it: a digest of the file may be shown, and eight characters are soon guessed.
+
+    :param where: key of the password in the pillar; itself, it would be logged as an argument.
+    """
+    path = pathlib.Path(name)
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    # States get asterisks in place of the pillar, unless they ask.
+    password = __salt__["pillar.get"](where, unmask=True)
+    nonce = NONCE.search(before)
+    if nonce and before == _authentication(header, nonce[1], password):
+        return _keep(name, before, "", "root", "0600")
+    reason = "it is out of date" if before else "there is none"
+    if __opts__["test"]:
+        return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
+    text = _authentication(header, secrets.token_hex(16), password)
+    return _keep(name, text, reason, "root", "0600")
+
+
+def _authentication(header: str, nonce: str, password: str) -> str:
+    block = f"authentication {{\n    auth_type PASS\n    auth_pass {password}\n}}\n"
+    return f"# {header}\n# Nonce: {nonce}\n{block}"
 
 
 def _encryption_keys(text: str) -> dict[str, str]:

@@ -59,6 +59,27 @@ def managed(
     return _result(name, not stuck, changes, stuck or f"{name} was written")
 
 
+def absent(name: str, pod: str) -> dict[str, Any]:
+    """Let the kubelet not run the pod of a manifest.
+
+    Returns when none of its containers runs: what a pod takes back when it stops is taken back.
+
+    :param name: the file that the kubelet reads.
+    :param pod: what the pod is called on this node.
+    """
+    path = pathlib.Path(name)
+    if not path.exists():
+        return _result(name, True, {}, f"{name} is not there")
+    changes = {"removed": name}
+    if __opts__["test"]:
+        return _result(name, None, changes, f"{name} would be removed")
+    former = set(__salt__["metalk8s_pods.running"](pod))
+    path.unlink()
+    left = _wait_for_end(former, pod)
+    stuck = f"{name} was removed, but after {TIMEOUT} s the kubelet still runs {pod}"
+    return _result(name, not left, changes, stuck if left else f"{name} was removed")
+
+
 def renewed(name: str, node: str) -> dict[str, Any]:
     """Let the kubelet run every static pod anew that reads other files than it was started with.
 
@@ -99,12 +120,20 @@ def _replace(path: pathlib.Path, before: str, text: str, pod: str) -> str:
     """Write a manifest and wait until the former pod is gone; say why it is not."""
     former = set(__salt__["metalk8s_pods.running"](pod)) if before not in ("", text) else set()
     write(path, text)
-    until = time.monotonic() + TIMEOUT
-    while former and former.intersection(__salt__["metalk8s_pods.running"](pod)):
-        if time.monotonic() > until:
-            return f"{path} was written, but after {TIMEOUT} s the kubelet still runs the old {pod}"
-        time.sleep(PAUSE)
+    if _wait_for_end(former, pod):
+        return f"{path} was written, but after {TIMEOUT} s the kubelet still runs the old {pod}"
     return ""
+
+
+def _wait_for_end(containers: set[str], pod: str) -> set[str]:
+    """Wait until none of some containers of a pod runs; name those that still do."""
+    until = time.monotonic() + TIMEOUT
+    left = containers
+    while left and (left := containers.intersection(__salt__["metalk8s_pods.running"](pod))):
+        if time.monotonic() > until:
+            break
+        time.sleep(PAUSE)
+    return left
 
 
 def config_digest(files: list[str]) -> str:

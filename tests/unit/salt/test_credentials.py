@@ -223,3 +223,36 @@ def test_encryption_key_is_changed_in_steps(tmp_path: pathlib.Path, signer: Sign
         found = keys_of(path.read_text())
         assert list(found) == keys
         assert all(seen.setdefault(name, secret) == secret for name, secret in found.items())
+
+
+def test_password_of_vrrp_is_shown_nowhere(tmp_path: pathlib.Path) -> None:
+    """Neither in an answer, nor by a digest of the file: that of the same password is another."""
+    pillar = {"metalk8s:password": "s3cret"}
+    files = [tmp_path / "one.conf", tmp_path / "two.conf"]
+
+    def write(path: pathlib.Path, test: bool = False) -> dict[str, Any]:
+        module = load(
+            "_states/metalk8s_credentials",
+            salt={"pillar.get": lambda key, unmask: pillar[key] if unmask else "**********"},
+            states={"file.managed": manage},
+            opts={"test": test},
+        )
+        answer: dict[str, Any] = module.vrrp_password(str(path), "metalk8s:password", "Generated.")
+        assert pillar["metalk8s:password"] not in str(answer)
+        return answer
+
+    foreseen = write(files[0], test=True)
+    assert (foreseen["result"], files[0].exists()) == (None, False)
+    for file in files:
+        assert write(file)["changes"] == {str(file): "there is none"}
+        assert write(file)["changes"] == {}
+        assert file.read_text().startswith("# Generated.\n")
+        assert "    auth_pass s3cret\n" in file.read_text()
+    assert files[0].read_text() != files[1].read_text()
+    before = files[0].read_text()
+    pillar["metalk8s:password"] = "an0ther"
+    assert write(files[0])["changes"] == {str(files[0]): "it is out of date"}
+    # Nor does a digest tell that the password is the former one again.
+    pillar["metalk8s:password"] = "s3cret"
+    assert write(files[0])["changes"]
+    assert files[0].read_text() != before

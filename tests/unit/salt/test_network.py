@@ -32,6 +32,15 @@ def test_address_in(cidrs: list[str], found: dict[str, str]) -> None:
     assert load("_modules/metalk8s_network", grains=GRAINS).address_in(cidrs) == found
 
 
+def test_a_shared_address_is_the_last_choice() -> None:
+    """A virtual one is beside the machine's own; without another, it is the machine's own."""
+    network = load("_modules/metalk8s_network", grains=GRAINS)
+    other = {"address": "192.0.2.7", "interface": "eth1"}
+    assert network.address_in(["0.0.0.0/0"], "10.0.0.7")["address"] == "10.1.0.7"
+    assert network.address_in(["192.0.2.0/24"], "10.1.0.7") == other
+    assert network.address_in(["192.0.2.0/24"], "192.0.2.7") == other
+
+
 def test_a_network_with_host_bits_is_an_error() -> None:
     """It is a mistake somewhere: no guess what was meant."""
     with pytest.raises(ValueError, match="host bits"):

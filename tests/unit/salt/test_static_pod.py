@@ -106,6 +106,36 @@ def test_returns_when_the_old_pod_is_gone(tmp_path: pathlib.Path) -> None:
     assert "still runs the old etcd-node" in stuck["comment"]
 
 
+def absent(path: pathlib.Path, containers: Iterator[list[str]], test: bool = False) -> Any:
+    functions = {"metalk8s_pods.running": lambda pod: next(containers)}
+    module = load("_states/metalk8s_static_pod", salt=functions, opts={"test": test})
+    module.PAUSE, module.TIMEOUT = 0, 0.2
+    return module.absent(str(path), pod="etcd-node")
+
+
+def test_absent_returns_when_the_pod_is_gone(tmp_path: pathlib.Path) -> None:
+    """The container engine is asked only while there is something to wait for: it may be gone."""
+    path = tmp_path / "etcd.yaml"
+    path.write_text("kind: Pod")
+    foreseen = absent(path, iter([]), test=True)
+    assert (foreseen["result"], path.exists()) == (None, True)
+    looks = iter([["old"], ["old"], []])
+    answer = absent(path, looks)
+    assert (answer["result"], answer["changes"]) == (True, {"removed": str(path)})
+    assert (list(looks), path.exists()) == ([], False)
+    again = absent(path, iter([]))
+    assert (again["result"], again["changes"]) == (True, {})
+
+
+def test_absent_says_that_a_pod_stays(tmp_path: pathlib.Path) -> None:
+    """It is no success then, though the file is gone."""
+    path = tmp_path / "etcd.yaml"
+    path.write_text("kind: Pod")
+    stuck = absent(path, itertools.repeat(["old"]))
+    assert (stuck["result"], path.exists()) == (False, False)
+    assert "still runs etcd-node" in stuck["comment"]
+
+
 MANIFEST = """\
 metadata:
   name: etcd

@@ -4,6 +4,8 @@
 
 include:
   - metalk8s.administrator
+  # it comes first: who administers asks at the virtual address, where there is one
+  - metalk8s.keepalived
   - metalk8s.kube-apiserver.certified
   - metalk8s.kube-apiserver.configured
   - metalk8s.kubelet.running

@@ -5,6 +5,6 @@ include:
   - metalk8s.authorities
 
 Let the kubelet into the API:
-{{- kubeconfig(metalk8s, metalk8s.kubelet.kubeconfig, metalk8s.kube_apiserver.url, "kubelet_to_apiserver", "root") }}
+{{- kubeconfig(metalk8s, metalk8s.kubelet.kubeconfig, metalk8s.kubelet.api_server, "kubelet_to_apiserver", "root") }}
 
 {{ certificate(metalk8s, "the kubelet", metalk8s.kubelet.certificate, "kubelet", "root") }}

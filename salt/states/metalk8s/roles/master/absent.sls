@@ -3,6 +3,7 @@ include:
   - metalk8s.kube-scheduler.absent
   - metalk8s.kube-controller-manager.absent
   - metalk8s.kube-apiserver.absent
+  - metalk8s.keepalived.absent
   - metalk8s.administrator.absent
   - metalk8s.renewal.absent
   - metalk8s.kubelet.absent

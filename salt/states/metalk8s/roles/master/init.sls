@@ -2,6 +2,7 @@
 include:
   - metalk8s.roles.node
   - metalk8s.administrator
+  - metalk8s.keepalived
   - metalk8s.kube-apiserver
   - metalk8s.kube-controller-manager
   - metalk8s.kube-scheduler

@@ -1,0 +1,12 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+
+Stop keepalived:
+  metalk8s_static_pod.absent:
+    - name: {{ metalk8s.kubelet.static_pods }}/keepalived.yaml
+    - pod: keepalived-{{ metalk8s.node.name }}
+
+Remove the configuration of keepalived:
+  file.absent:
+    - name: {{ metalk8s.keepalived.config_folder }}
+    - require:
+      - metalk8s_static_pod: Stop keepalived

@@ -1,0 +1,53 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set keepalived = metalk8s.keepalived %}
+
+{%- if not keepalived.enabled %}
+
+include:
+  - metalk8s.keepalived.absent
+
+{%- else %}
+
+Create the folder of keepalived:
+  file.directory:
+    - name: {{ keepalived.config_folder }}
+    - user: root
+    - group: root
+    - mode: "0700"
+    - makedirs: true
+
+Configure keepalived:
+  file.managed:
+    - name: {{ keepalived.config_folder }}/keepalived.conf
+    - source: salt://metalk8s/keepalived/files/keepalived.conf.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0600"
+    - require:
+      - file: Create the folder of keepalived
+
+Give keepalived its password:
+  metalk8s_credentials.vrrp_password:
+    - name: {{ keepalived.config_folder }}/authentication.conf
+    - where: metalk8s:bootstrap:apiServer:keepalived:authPassword
+    - header: {{ metalk8s.generated | json }}
+    - require:
+      - file: Create the folder of keepalived
+
+Describe where the virtual address leads:
+  file.managed:
+    - name: {{ keepalived.config_folder }}/redirection.nft
+    - source: salt://metalk8s/keepalived/files/redirection.nft.j2
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0600"
+    - require:
+      - file: Create the folder of keepalived
+
+{%- endif %}

@@ -1,0 +1,28 @@
+{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set folder = metalk8s.keepalived.config_folder %}
+
+include:
+  - metalk8s.keepalived.configured
+{%- if metalk8s.keepalived.enabled %}
+  - metalk8s.authorities
+  - metalk8s.kubelet.running
+
+Run keepalived:
+  metalk8s_static_pod.managed:
+    - name: {{ metalk8s.kubelet.static_pods }}/keepalived.yaml
+    - source: salt://metalk8s/keepalived/files/manifest.yaml.j2
+    - pod: keepalived-{{ metalk8s.node.name }}
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - config_files:
+      - {{ metalk8s.pki.authorities.kubernetes.path }}.crt
+      - {{ folder }}/authentication.conf
+      - {{ folder }}/keepalived.conf
+      - {{ folder }}/redirection.nft
+    - require:
+      - test: The certificate authorities are ready
+      - file: Configure keepalived
+      - metalk8s_credentials: Give keepalived its password
+      - file: Describe where the virtual address leads
+      - service: Run the kubelet
+{%- endif %}
