@@ -16,7 +16,7 @@ import pytest
 from buildchain import events
 from buildchain.actions import signing
 from buildchain.layout import Layout
-from tests.unit import engine_api
+from tests.unit import bootstrap, engine_api
 from tests.unit.archive import Archive
 
 # No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
@@ -38,6 +38,12 @@ def _clean_machine(
     # Nothing listens there: a test that forgets the fake engine fails instead of using a real one.
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> bootstrap.Fake:
+    """Return a machine to bootstrap, on which all is well."""
+    return bootstrap.make(tmp_path / "machine")
 
 
 @pytest.fixture

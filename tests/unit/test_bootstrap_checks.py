@@ -2,8 +2,6 @@
 
 import ast
 import dataclasses
-import ipaddress
-import os
 import re
 import shutil
 
@@ -14,233 +12,25 @@ from metalk8s_bootstrap.problems import Group
 from yaml import safe_load
 
 from tests.unit import bootstrap
+from tests.unit.mistakes import (
+    ARCHIVE,
+    YAML,
+    be,
+    both,
+    disk,
+    found,
+    install,
+    iso,
+    listen,
+    other_at_the_place,
+    remove,
+    replace,
+    vip,
+    write,
+    yaml,
+)
+from tests.unit.test_bootstrap_configuration import SITUATIONS
 
-YAML = "etc/metalk8s/bootstrap.yaml"
-MINION = "ca:\n  minion: bootstrap\n"
-HOST = "  host: 10.50.0.2\n"
-ARCHIVE = "  - /srv/scality/metalk8s-2.4.0-dev\n"
-KEEPALIVED = "  host: 10.50.0.9\n  keepalived:\n    enabled: true\n"
-PASSWORD = "    authPassword: secret\n"
-
-
-@pytest.fixture
-def fake(tmp_path):
-    return bootstrap.make(tmp_path / "machine")
-
-
-def found(fake):
-    return command.find(fake.machine, fake.medium)[1]
-
-
-def yaml(old, new):
-    """Make a change to the configuration."""
-    return lambda fake: fake.replace(YAML, old, new)
-
-
-def be(**changes):
-    return lambda fake: fake.be(**changes)
-
-
-def write(name, text, mode=0o644):
-    return lambda fake: fake.write(name, text, mode)
-
-
-def replace(name, old, new):
-    return lambda fake: fake.replace(name, old, new)
-
-
-def vip(address):
-    """Let keepalived move an address."""
-    text = bootstrap.CONFIGURATION.replace(HOST, f"{KEEPALIVED}{PASSWORD}")
-    return write(YAML, text.replace("10.50.0.9", address), 0o600)
-
-
-def disk(total, free):
-    def change(fake):
-        class Small(bootstrap.RoomyMachine):
-            sizes = (total, free)
-
-        fields = {f.name: getattr(fake.machine, f.name) for f in dataclasses.fields(fake.machine)}
-        return bootstrap.Fake(fake.root, Small(**fields))
-
-    return change
-
-
-def remove(name):
-    def change(fake):
-        path = fake.root / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    return change
-
-
-def listen(port, program="nginx"):
-    def change(fake):
-        row = f"   2: 00000000:{port:04X} 00000000:0000 0A 0:0 00:0 0 0 0 900 1 0\n"
-        fake.write("proc/net/tcp6", "header\n" + row)
-        (fake.root / "proc/90/fd").mkdir(parents=True)
-        fake.write("proc/90/comm", f"{program}\n")
-        (fake.root / "proc/90/fd/3").symlink_to("socket:[900]")
-
-    return change
-
-
-def install(name, version):
-    text = f"Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n"
-    return write("var/lib/dpkg/status", text)
-
-
-def iso(volume, name="root/a.iso"):
-    def change(fake):
-        path = fake.write(name, "")
-        path.write_bytes(bootstrap.image(volume))
-        fake.replace(YAML, ARCHIVE, f"  - /{name}\n")
-
-    return change
-
-
-def both(*several):
-    def change(fake):
-        for one in several:
-            changed = one(fake)
-            fake = changed if isinstance(changed, bootstrap.Fake) else fake
-        return fake
-
-    return change
-
-
-def other_at_the_place(fake):
-    iso("Demo 2.4.0-dev")(fake)
-    fake.replace(f"{bootstrap.PLACE}/product.txt", "2.4.0-dev", "2.5.0")
-    copy = fake.root / "mnt"
-    shutil.copytree(fake.root / bootstrap.PLACE, copy)
-    fake.write("mnt/product.txt", "NAME=Demo\nVERSION=2.4.0-dev\n")
-    return copy
-
-
-SITUATIONS = {
-    # The configuration: what is written, where, and what the operator is told.
-    "no file": (remove(YAML), "bootstrap.yaml: there is no such file"),
-    "a folder": (both(remove(YAML), write(f"{YAML}/x", "")), "cannot be read: Is a directory"),
-    "empty": (write(YAML, ""), "is empty"),
-    "no YAML": (yaml("kind:", "kind: ["), "yaml:3: is not YAML"),
-    "a tab": (yaml("  host", "\thost"), "yaml:9: is not YAML"),
-    "a control character": (yaml("host", "ho\x01st"), "is not YAML"),
-    "a list": (write(YAML, "- a\n"), "yaml:1: the document is a list, expected a mapping"),
-    "unknown key": (yaml("ca:\n", "certificates: 1\nca:\n"), "yaml:6: certificates is not known"),
-    "unknown inner key": (
-        yaml("  host", "  hosts: a\n  host"),
-        "yaml:9: apiServer.hosts is not known",
-    ),
-    "key of a list": (yaml("ca:\n", "? [a]\n: b\nca:\n"), "a key is no text"),
-    "missing CA minion": (yaml("  minion: bootstrap\n", "  {}\n"), "yaml:7: ca.minion is missing"),
-    "no CA": (yaml(MINION, ""), "yaml:1: ca is missing"),
-    "empty value": (
-        yaml("  minion: bootstrap", "  minion:"),
-        "yaml:7: ca.minion is nothing, expected a text",
-    ),
-    "twice": (yaml("ca:\n", "kind: x\nca:\n"), "yaml:6: kind is there twice, first in line 2"),
-    "wrong type": (yaml("ca:\n  minion: bootstrap", "ca: bootstrap"), "ca is a text (bootstrap)"),
-    "number for a name": (yaml("minion: bootstrap", "minion: 5"), "ca.minion is a number (5)"),
-    "date for a name": (yaml("minion: bootstrap", "minion: 2001-01-01"), "is of another type"),
-    "impossible date": (yaml("minion: bootstrap", "minion: 2001-13-01"), "yaml:7: ca.minion: 2001"),
-    "unknown tag": (yaml("minion: bootstrap", "minion: !x y"), "yaml:7: ca.minion: y"),
-    "wrong version": (yaml("v1alpha2", "v1"), "yaml:1: apiVersion is metalk8s.scality.com/v1, ex"),
-    "wrong kind": (yaml("BootstrapConfiguration", "Pod"), "yaml:2: kind is Pod"),
-    "bad CIDR": (
-        yaml(": 10.50.0.0/24", ": 10.50.0.300/24"),
-        "yaml:4: networks.controlPlane: 10.50.0.300/24 is no IPv4 network",
-    ),
-    "address, not network": (
-        yaml(": 10.50.0.0/24", ": 10.50.0.2/24"),
-        "Write the network: 10.50.0.0/24",
-    ),
-    "no prefix": (yaml(": 10.50.0.0/24", ": 10.50.0.0"), "10.50.0.0 has no prefix"),
-    "IPv6": (yaml(": 10.50.0.0/24", ": fd00::/64"), "IPv6 is not supported"),
-    "no CIDR in a list": (
-        yaml("[10.51.0.0/24", "[10.51/24"),
-        "yaml:5: networks.workloadPlane[0]",
-    ),
-    "empty list": (yaml(": 10.50.0.0/24", ": []"), "networks.controlPlane is an empty list"),
-    "number in a list": (yaml("[10.51.0.0/24", "[5"), "networks.workloadPlane[0] is a number"),
-    "small pod network": (
-        yaml("ca:\n", "  pods: 10.233.0.0/24\nca:\n"),
-        "yaml:6: networks.pods: 10.233.0.0/24 has a prefix of 24 bits",
-    ),
-    "large service network": (
-        yaml("ca:\n", "  services: 11.0.0.0/8\nca:\n"),
-        "networks.services: 11.0.0.0/8 has a prefix of 8 bits",
-    ),
-    "list of pod networks": (yaml("ca:\n", "  pods: []\nca:\n"), "networks.pods is a list"),
-    "minion with capitals": (
-        yaml("minion: bootstrap", "minion: Bootstrap"),
-        "ca.minion: Bootstrap is no name",
-    ),
-    "long minion": (yaml("minion: bootstrap", f"minion: {64 * 'a'}"), "longer than 63"),
-    "host is a name": (yaml("10.50.0.2", "api"), "yaml:9: apiServer.host: api is no IPv4 address"),
-    "host is loopback": (yaml("host: 10.50.0.2", "host: 127.0.0.1"), "other machines can reach"),
-    "host is a number": (yaml("host: 10.50.0.2", "host: 5"), "apiServer.host is a number"),
-    "keepalived without VIP": (
-        yaml(HOST, "  keepalived: {enabled: true, authPassword: a}\n"),
-        "yaml:9: apiServer.keepalived is enabled, but apiServer.host names no VIP",
-    ),
-    "VIP elsewhere": (
-        yaml(HOST, f"{KEEPALIVED}{PASSWORD}".replace("50.0.9", "51.0.9")),
-        "yaml:9: apiServer.host: 10.51.0.9 is in no network of the control plane",
-    ),
-    "no password": (yaml(HOST, KEEPALIVED), "has no authPassword"),
-    "long password": (
-        yaml(HOST, f"{KEEPALIVED}    authPassword: 12345678x\n"),
-        "yaml:12: apiServer.keepalived.authPassword is no password",
-    ),
-    "password with blanks": (
-        yaml(HOST, f"{KEEPALIVED}    authPassword: a b\n"),
-        "authPassword is no password that keepalived can have",
-    ),
-    "password with a quotation mark": (
-        yaml(HOST, f'{KEEPALIVED}    authPassword: a"b\n'),
-        "yaml:12: apiServer.keepalived.authPassword is no password",
-    ),
-    "router's number": (
-        yaml(HOST, f"{KEEPALIVED}{PASSWORD}    virtualRouterId: 256\n"),
-        "yaml:13: apiServer.keepalived.virtualRouterId: 256",
-    ),
-    "router's name": (
-        yaml(HOST, f"{KEEPALIVED}{PASSWORD}    virtualRouterId: one\n"),
-        "virtualRouterId is a text (one), expected a number",
-    ),
-    "toggle": (
-        yaml(HOST, KEEPALIVED.replace("true", "1")),
-        "enabled is a number (1), expected tru",
-    ),
-    "readable password": (
-        both(
-            yaml(HOST, f"{KEEPALIVED}{PASSWORD}"),
-            lambda fake: (fake.root / YAML).chmod(0o644),
-        ),
-        "holds a password, and everybody may read it (mode 0644)",
-    ),
-    "writable": (
-        write(YAML, bootstrap.CONFIGURATION, 0o666),
-        "others than its owner may change it",
-    ),
-    "relative archive": (yaml("- /srv", "- srv"), "archives[0]: srv/scality/metalk8s-2.4.0-dev is"),
-    "archive from above": (yaml("- /srv/", "- /srv/../"), "is no absolute path"),
-    "archive twice": (yaml(ARCHIVE, ARCHIVE + ARCHIVE), "yaml:12: archives[1]: /srv"),
-    "unknown parameter": (
-        write(YAML, f"{bootstrap.CONFIGURATION}site:\n  kubelet:\n    colour: red\n"),
-        "yaml:14: site.kubelet.colour is no parameter of the states",
-    ),
-    "unknown section": (
-        write(YAML, f"{bootstrap.CONFIGURATION}site: {{colour: red}}\n"),
-        "parameters here: archive, kubelet",
-    ),
-    "site is a text": (write(YAML, f"{bootstrap.CONFIGURATION}site: x\n"), "site is a text (x)"),
-    "site's section is a text": (
-        write(YAML, f"{bootstrap.CONFIGURATION}site: {{kubelet: x}}\n"),
-        "site.kubelet is a text (x)",
-    ),
-}
 MACHINES = {
     "not root": (Group.PLATFORM, be(user=1000), "runs as user 1000"),
     "another system": (
@@ -453,16 +243,6 @@ def test_all_is_well(fake):
     assert problems.status([]) == 0
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
-def test_configurations(fake, name):
-    change, words = SITUATIONS[name]
-    change(fake)
-    told = [problem for problem in found(fake) if problem.group is Group.CONFIGURATION]
-    assert len(told) == 1, told
-    assert words in "\n".join(map(str, told))
-    assert problems.status(told) == 21
-
-
 @pytest.mark.parametrize("name", MACHINES)
 def test_machines(fake, name):
     group, change, words = MACHINES[name]
@@ -538,31 +318,6 @@ def test_image_whose_place_is_not_yet_there(fake):
     assert command.find(fake.machine, dataclasses.replace(fake.medium, root=other))[1] == []
 
 
-def test_complete_configuration(fake):
-    fake.write(
-        YAML,
-        bootstrap.CONFIGURATION.replace(
-            HOST, f"{KEEPALIVED}    virtualRouterId: 7\n    authPassword: secret\n"
-        )
-        .replace("enabled: true", "enabled: false")
-        .replace("ca:\n", "  pods: 10.200.0.0/16\n  services: 10.201.0.0/16\nca:\n"),
-        0o600,
-    )
-    subject, told = command.find(fake.machine, fake.medium)
-    assert told == []
-    read = subject.configuration
-    assert (read.keepalived.router, read.keepalived.password) == (7, "secret")
-    assert (str(read.pods), str(read.services)) == (
-        "networks.pods (10.200.0.0/16)",
-        "networks.services (10.201.0.0/16)",
-    )
-    assert [str(network.cidr) for network in read.workload_plane] == [
-        "10.51.0.0/24",
-        "10.50.0.0/24",
-    ]
-    assert read.lines["archives[0]"] == 17
-
-
 def test_a_vip_that_is_ours_by_now(fake):
     vip("10.50.0.9")(fake)
     assert found(fake) == []
@@ -574,67 +329,6 @@ def test_a_vip_that_is_ours_by_now(fake):
     assert found(moved) == []
 
 
-def test_the_example_is_fine(fake, root):
-    text = (root / "salt/scripts/bootstrap.example.yaml").read_text()
-    fake.write(YAML, text.replace("/root/metalk8s.iso", f"/{bootstrap.PLACE}"))
-    assert found(fake) == []
-
-
-def test_passwords_are_not_told(fake):
-    SITUATIONS["password with blanks"][0](fake)
-    assert "a b" not in "\n".join(map(str, found(fake)))
-
-
 def test_nothing_is_newer_than_the_oldest_python(root):
     for path in (root / "salt/scripts/metalk8s_bootstrap").glob("*.py"):
         ast.parse(path.read_text(), feature_version=(3, 9))
-
-
-def test_machine(fake):
-    machine = fake.machine
-    assert {str(a): i for a, i in machine.addresses.items()} == {
-        "10.50.0.2": "eth0",
-        "10.9.9.9": "",
-    }
-    assert machine.listeners == {22: {"sshd"}}
-    assert machine.packages() == {"bash": "5.2"}
-    assert [m.point for m in machine.mounts] == ["/", "/mnt/a b"]
-    (fake.root / "var/lib/dpkg/status").unlink()
-    rpm = fake.be(run=lambda _: "bash 5.1-1\ngpg-pubkey\n").machine
-    assert rpm.packages() == {"bash": "5.1-1"}
-
-
-def test_this_machine():
-    """The real one answers everything, whatever it is."""
-    machine = bootstrap.Machine.here()
-    assert machine.user == os.geteuid()
-    assert machine.name
-    assert machine.memory > 0
-    assert machine.disk("/no/such/folder")[0] > 0
-    assert isinstance(machine.listeners, dict)
-    assert machine.run(["true"]) == machine.run(["/no/such/program"]) == ""
-    assert machine.resolves("localhost")
-    # One's own address has no hardware behind it.
-    assert machine.neighbour(ipaddress.IPv4Address("127.0.0.1")) == ""
-    assert not machine.resolves("name.invalid")
-    assert machine.routes_to
-
-
-def test_other_texts(fake):
-    """UTF-8, and values that stand for several things."""
-    path = fake.write(YAML, "")
-    path.write_bytes(b"kind: \xff")
-    assert "is not UTF-8: byte 6 is not" in str(found(fake)[0])
-    text = bootstrap.CONFIGURATION.replace("host: 10", "host: &here 10")
-    fake.write(YAML, f"{text}site: {{kubelet: {{service: *here, fail_swap_on: [1]}}}}\n")
-    subject, told = command.find(fake.machine, fake.medium)
-    assert told == []
-    site = subject.configuration.site
-    assert site == {"kubelet": {"service": "10.50.0.2", "fail_swap_on": [1]}}
-
-
-def test_keepalived_with_a_bad_vip_is_told_once(fake):
-    fake.replace(YAML, HOST, f"{KEEPALIVED}{PASSWORD}".replace("10.50.0.9", "here"))
-    told = [str(problem) for problem in found(fake) if "keepalived" not in problem.what]
-    assert len(told) == 1
-    assert "apiServer.host: here is no IPv4 address" in told[0]
