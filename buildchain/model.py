@@ -135,6 +135,7 @@ class Tool:
     :param minimum: lowest version that will do, or empty.
     :param reason: what for, completes "needed to …".
     :param purposes: ``build``, ``test``, ``vagrant``, …: who needs it.
+    :param server: program that has to answer the tool, from the same package; empty when none has.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Tool:
     option: str = ""
     version: tuple[str, ...] = ("--version",)
     minimum: str = ""
+    server: str = ""
 
 
 @dataclass(frozen=True)

@@ -97,13 +97,27 @@ def identity(tool: Tool, config: Config) -> list[object]:
 
 
 def missing_packages(tools: Iterable[Tool], config: Config) -> tuple[str, ...]:
-    """Return the Debian packages of the tools that are missing or too old, sorted."""
-    needed = {tool.package for tool in tools if examine(tool, config).problem and tool.package}
+    """Return the Debian packages of the tools that are missing, too old or alone, sorted."""
+    needed = {
+        tool.package
+        for tool in tools
+        if tool.package and (examine(tool, config).problem or lacks_server(tool, config))
+    }
     try:
         process.run(["dpkg-query", "--show", *ALWAYS])
     except CommandError:
         needed.update(ALWAYS)
     return tuple(sorted(needed))
+
+
+def lacks_server(tool: Tool, config: Config) -> bool:
+    """Tell whether a tool is a client alone: nothing answers, and nothing here could be started."""
+    return bool(
+        tool.server
+        and not os.environ.get("DOCKER_HOST")
+        and shutil.which(tool.server, path=_search_path()) is None
+        and not engine_answers(command_of(tool, config))
+    )
 
 
 def diagnosis(tools: Iterable[Tool], config: Config) -> list[str]:
