@@ -3,9 +3,9 @@
 ::
 
     _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}
-          ├────────────> test:{unit,registry,render,integration}
-          └> _salt_environment ──────────────┘         │
-                            iso, _testbed_image ───────┘
+          ├────────────> test:{unit,registry,render,integration,e2e}
+          └> _salt_environment ──────────────┘         │      │
+                            iso, _testbed_image ───────┘──────┘
     _dev_environment ──> bench:<name>
 """
 
@@ -224,6 +224,7 @@ def task_test() -> Iterator[Task]:
         ("registry", registry, "tests", (), checks(*CLIENTS)),
         ("render", root, "tests/render", (), salt),
         ("integration", root, "tests/integration", (), (*tools, *salt, "_testbed_image", "iso")),
+        ("e2e", root, "tests/e2e", (), (*tools, "_testbed_image", "iso")),
     ):
         report = f"--junitxml={context.layout.build}/reports/{name}.xml"
         yield _task(
@@ -249,7 +250,11 @@ def _run_tests(context: Context, folder: Path, path: str, options: tuple[str, ..
 def _deliverables(context: Context) -> dict[str, str]:
     """Say where the build has left what tests and benches look at."""
     layout = context.layout
-    return {"METALK8S_BUILD_ROOT": str(layout.build), "METALK8S_ISO": str(layout.iso)}
+    return {
+        "METALK8S_BUILD_ROOT": str(layout.build),
+        "METALK8S_CACHE_ROOT": str(layout.cache),
+        "METALK8S_ISO": str(layout.iso),
+    }
 
 
 def task_bench() -> Iterator[Task]:

@@ -18,7 +18,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 NODE = pathlib.Path(__file__).parent / "node"
@@ -98,12 +98,12 @@ class Machine:
         """Run ``kubectl`` on it as the administrator."""
         return self.shell(f"{KUBECTL} {arguments}", text)
 
-    def wait(self, script: str, seconds: int = 120) -> str:
-        """Run a script until it succeeds and prints something."""
+    def wait(self, script: str, seconds: int = 120, statuses: Sequence[int] = (0,)) -> str:
+        """Run a script until it prints something and ends with one of the statuses."""
         until = time.monotonic() + seconds
         while True:
             done = self.call("sh", "-c", script)
-            if done.returncode == 0 and done.stdout.strip():
+            if done.returncode in statuses and done.stdout.strip():
                 return done.stdout
             assert time.monotonic() < until, f"{script}: {done.stdout}{done.stderr}"
             time.sleep(1)

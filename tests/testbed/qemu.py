@@ -1,0 +1,99 @@
+"""The process of a virtual machine: its command line, and which accelerator works here.
+
+Runs ``qemu-system-x86_64``.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PROGRAM = "qemu-system-x86_64"
+EMULATED = ("-accel", "tcg,thread=multi", "-cpu", "max")
+HARDWARE = ("-accel", "kvm", "-cpu", "host")
+# Hardware that works has a kernel print its first line at once; emulated ones print within 3 s.
+PATIENCE = 10  # seconds
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a machine is made of.
+
+    :param stick: an image that is plugged in, read-only, as ``/dev/vdb``; ``None`` for none.
+    :param memory: MiB.
+    :param port: on loopback of the host, leads to the machine's SSH.
+    :param capture: file that gets every packet of its network card (pcap).
+    :param console: file that gets what it prints; a socket beside it (``.socket``) is the keyboard.
+    """
+
+    disk: pathlib.Path
+    kernel: pathlib.Path
+    initrd: pathlib.Path
+    stick: pathlib.Path | None
+    memory: int
+    processors: int
+    port: int
+    capture: pathlib.Path
+    console: pathlib.Path
+
+    @property
+    def keyboard(self) -> pathlib.Path:
+        return self.console.with_suffix(".socket")
+
+
+def argv(hardware: Hardware, accelerator: Sequence[str]) -> list[str]:
+    """Start a machine whose network has no way out; it answers at a port of loopback only.
+
+    The disk keeps what the guest wrote when the process ends: what is lost in a power cut is what
+    the guest had not written yet.
+    """
+    stick = f"file={hardware.stick},if=virtio,format=raw,readonly=on"
+    network = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{hardware.port}-:22"
+    console = f"path={hardware.keyboard},server=on,wait=off,logfile={hardware.console}"
+    return [
+        PROGRAM,
+        *("-nodefaults", "-no-user-config", "-display", "none", *accelerator),
+        *("-smp", str(hardware.processors), "-m", str(hardware.memory)),
+        *("-kernel", str(hardware.kernel), "-initrd", str(hardware.initrd)),
+        *("-append", "root=/dev/vda rw console=ttyS0 mitigations=off quiet"),
+        *("-drive", f"file={hardware.disk},if=virtio,format=raw,cache=unsafe,discard=unmap"),
+        *(("-drive", stick) if hardware.stick else ()),
+        *("-netdev", network, "-device", "virtio-net-pci,netdev=net"),
+        *("-object", f"filter-dump,id=dump,netdev=net,file={hardware.capture}"),
+        *("-device", "virtio-rng-pci"),
+        *("-chardev", f"socket,id=console,{console}", "-serial", "chardev:console"),
+    ]
+
+
+def accelerator(kernel: pathlib.Path) -> tuple[str, ...]:
+    """Return the arguments for hardware that runs guests, else those for emulation.
+
+    A processor may lend its virtualisation to this machine and then not run a guest: only a kernel
+    that prints something shows that it does.
+    """
+    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
+    if not re.search(r"\b(vmx|svm)\b", flags) or not pathlib.Path("/dev/kvm").exists():
+        return EMULATED
+    return HARDWARE if _boots(kernel) else EMULATED
+
+
+def _boots(kernel: pathlib.Path) -> bool:
+    with tempfile.TemporaryDirectory() as scratch:
+        log = pathlib.Path(scratch) / "console"
+        words = [PROGRAM, "-nodefaults", "-display", "none", *HARDWARE, "-m", "512"]
+        words += ["-kernel", str(kernel), "-append", "console=ttyS0", "-serial", f"file:{log}"]
+        with subprocess.Popen(words, stderr=subprocess.DEVNULL) as probe:
+            until = time.monotonic() + PATIENCE
+            try:
+                while time.monotonic() < until and probe.poll() is None:
+                    if log.is_file() and b"Linux version" in log.read_bytes():
+                        return True
+                    time.sleep(0.1)
+            finally:
+                probe.kill()
+    return False
