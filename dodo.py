@@ -33,6 +33,7 @@ from buildchain.tasks.iso import (
     task_verify,
 )
 from buildchain.tasks.lock import task__lock_record, task_lock
+from buildchain.tasks.machine import task_machine
 from buildchain.tasks.package_repositories import (
     task__package_check,
     task__package_repository,
@@ -113,6 +114,7 @@ __all__ = [
     "task_iso",
     "task_lint",
     "task_lock",
+    "task_machine",
     "task_packaging",
     "task_populate_iso",
     "task_reproduce",

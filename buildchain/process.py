@@ -98,6 +98,20 @@ def run(
     return output
 
 
+def hand_over(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> None:
+    """Let a program have the terminal until it ends; what is said there is not logged.
+
+    :raises CommandError: it ended with a status other than 0.
+    """
+    words = [str(part) for part in argv]
+    events.transcript(f"$ {printable(words)} # has the terminal")
+    status = subprocess.call(words, cwd=cwd, env={**os.environ, **env})
+    if status:
+        failed = failure(words, status, "", "Correct what is said above.")
+        failed.details = ""
+        raise failed
+
+
 def ask(argv: Sequence[str], question: str) -> str:
     """Return a program's answer to a question on its standard input, empty when it has none.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ DEV_LOCK = "requirements-dev.txt"
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 CONTINUED = " \\"  # how pip-compile goes on to the hashes
 FOUND = "Correct what is listed above."
+# What tests read of the caller's environment.
+HANDED = re.compile(r"CI$|NO_COLOR$|METALK8S_")
 
 
 def interpreter() -> Path:
@@ -140,8 +143,16 @@ def run_tests(folder: Path, paths: Sequence[str], *options: str, env: dict[str, 
     :raises CommandError: a test failed (or was skipped where ``CI`` forbids that).
     """
     argv = python.argv_for_tests(interpreter(), paths, *options)
-    handed = {name: os.environ[name] for name in ("CI", "NO_COLOR") if name in os.environ}
+    handed = {name: value for name, value in os.environ.items() if HANDED.match(name)}
     process.run(argv, cwd=folder, env={**handed, **env}, echo=True, solution=FOUND)
+
+
+def interact(root: Path, module: str, words: Sequence[str], *, env: dict[str, str]) -> None:
+    """Run a module of the project that has the terminal.
+
+    :raises CommandError: it ended with a status other than 0.
+    """
+    process.hand_over([interpreter(), "-m", module, *words], cwd=root, env=env)
 
 
 def run_module(root: Path, module: str, *, env: dict[str, str]) -> None:

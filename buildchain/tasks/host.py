@@ -26,6 +26,7 @@ from buildchain.tasks.context import Context, current
 # Tasks that need more than a build does, by purpose in the table of tools.
 TEST_TASKS = ("test", "lint", "format", "bench")
 VAGRANT_TASKS = ("vagrant_up", "vagrant_restore")
+MACHINE_TASKS = ("machine",)
 
 
 def tools_for(context: Context, *purposes: str) -> tuple[Tool, ...]:
@@ -45,6 +46,8 @@ def purposes(context: Context) -> tuple[str, ...]:
         found.append("test")
     if context.is_asked_for(*VAGRANT_TASKS):
         found.append("vagrant")
+    if context.is_asked_for(*MACHINE_TASKS):
+        found.append("machine")
     return tuple(found)
 
 

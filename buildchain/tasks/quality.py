@@ -240,14 +240,14 @@ def task_test() -> Iterator[Task]:
 def _run_tests(context: Context, folder: Path, path: str, options: tuple[str, ...]) -> None:
     salt = _salt_environment(context)
     environment = {
-        **_deliverables(context),
+        **deliverables(context),
         "METALK8S_SALT_ENVIRONMENT": str(salt),
         "METALK8S_SALT_PYTHON": str(salt / "bin" / "python3"),
     }
     quality.run_tests(folder, [path], *options, env=environment)
 
 
-def _deliverables(context: Context) -> dict[str, str]:
+def deliverables(context: Context) -> dict[str, str]:
     """Say where the build has left what tests and benches look at."""
     layout = context.layout
     return {
@@ -274,4 +274,4 @@ def task_bench() -> Iterator[Task]:
 
 
 def _bench(context: Context, name: str) -> None:
-    quality.run_module(context.config.root, f"tests.bench.{name}", env=_deliverables(context))
+    quality.run_module(context.config.root, f"tests.bench.{name}", env=deliverables(context))

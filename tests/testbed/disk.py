@@ -25,12 +25,9 @@ RECIPE = pathlib.Path(__file__).parent / "vm"
 SUITE = "bookworm"
 SIZE = "45G"  # what a machine needs, and a little
 DIGITS = 12
-# Programs and paths as a login of root has them; nothing else of this machine's comes along.
-ENVIRONMENT = {
-    "HOME": "/root",
-    "LC_ALL": "C.UTF-8",
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-}
+# Nothing of this machine's comes along.
+ENVIRONMENT = {"HOME": "/root", "LC_ALL": "C.UTF-8"}
+SBIN = ":/usr/sbin:/sbin"  # where a root file system is made, and ordinary users do not look
 
 
 class DiskError(Exception):
@@ -84,7 +81,7 @@ def ensure(variant: str, apt: pathlib.Path, cache: pathlib.Path) -> Disk:
     if variant not in variants():
         known = ", ".join(variants())
         raise DiskError(f"there is no machine {variant}. Name one of: {known}.")
-    folder = cache / "machines" / f"{variant}-{_identity(variant, apt)}"
+    folder = cache / "machines" / f"{variant}-{identity(variant, apt)}"
     if not folder.is_dir():
         if os.geteuid() != 0:
             raise DiskError("only root can make a disk with files of root. Run it as root.")
@@ -98,14 +95,15 @@ def ensure(variant: str, apt: pathlib.Path, cache: pathlib.Path) -> Disk:
     return Disk(folder)
 
 
-def _identity(variant: str, apt: pathlib.Path) -> str:
+def identity(variant: str, apt: pathlib.Path) -> str:
     """Name a disk by its recipe and by what the archive has."""
-    digest = hashlib.sha256(repr(sorted(variants()[variant].items())).encode())
-    code = [pathlib.Path(__file__), *sorted(RECIPE.glob("*.sh"))]
+    recipe = (sorted(variants()[variant].items()), SUITE, SIZE)
+    digest = hashlib.sha256(repr(recipe).encode())
+    scripts = sorted(RECIPE.glob("*.sh"))
     indexes = sorted((apt / "lists").glob("*_InRelease"))
     if not indexes:
         raise DiskError(f"{apt} has no indexes of Debian. Run ./doit.sh _apt_update.")
-    for path in (*code, *indexes):
+    for path in (*scripts, *indexes):
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:DIGITS]
 
@@ -166,7 +164,7 @@ def _run(*words: object) -> None:
     argv = [str(word) for word in words]
     done = subprocess.run(
         argv,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "PATH": os.environ["PATH"] + SBIN},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -141,25 +141,37 @@ def started(
 
     :param keepalived: the API server has a virtual address.
     """
-    with private_network() as (network, bridge), Sniffer(bridge) as sniffer:
-        arguments = (NODE / "run.args").read_text(encoding="utf-8").splitlines()
-        name = docker(
-            *("run", "--detach", "--hostname=bootstrap", f"--network={network}"),
-            *(line for line in arguments if line and not line.startswith("#")),
-            *(f"--volume={iso}:{IMAGE}:ro", f"--volume={key}:/etc/metalk8s/keys/key.gpg:ro", image),
-        ).strip()
-        try:
-            inspected = json.loads(docker("inspect", name))[0]
-            found = inspected["NetworkSettings"]["Networks"][network]
-            machine = Machine(name, version, found["IPAddress"], network)
-            subnet = ipaddress.ip_network(f"{machine.address}/{found['IPPrefixLen']}", strict=False)
-            sniffer.inside = subnet
-            # The engine gives its addresses from the beginning.
-            machine.vip = str(subnet[-2]) if keepalived else ""
-            _settle(machine, subnet)
-            yield machine, sniffer
-        finally:
-            docker("rm", "--force", "--volumes", name)
+    volumes = (f"{iso}:{IMAGE}:ro", f"{key}:/etc/metalk8s/keys/key.gpg:ro")
+    with (
+        private_network() as (network, bridge),
+        Sniffer(bridge) as sniffer,
+        container(image, network, *volumes) as name,
+    ):
+        inspected = json.loads(docker("inspect", name))[0]
+        found = inspected["NetworkSettings"]["Networks"][network]
+        machine = Machine(name, version, found["IPAddress"], network)
+        subnet = ipaddress.ip_network(f"{machine.address}/{found['IPPrefixLen']}", strict=False)
+        sniffer.inside = subnet
+        # The engine gives its addresses from the beginning.
+        machine.vip = str(subnet[-2]) if keepalived else ""
+        _settle(machine, subnet)
+        yield machine, sniffer
+
+
+@contextlib.contextmanager
+def container(image: str, network: str, *volumes: str) -> Iterator[str]:
+    """Start a node on a network; it is gone afterwards."""
+    lines = (NODE / "run.args").read_text(encoding="utf-8").splitlines()
+    name = docker(
+        *("run", "--detach", "--hostname=bootstrap", f"--network={network}"),
+        *(line for line in lines if line and not line.startswith("#")),
+        *(f"--volume={volume}" for volume in volumes),
+        image,
+    ).strip()
+    try:
+        yield name
+    finally:
+        docker("rm", "--force", "--volumes", name)
 
 
 def _settle(machine: Machine, subnet: ipaddress.IPv4Network | ipaddress.IPv6Network) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 PROGRAM = "qemu-system-x86_64"
+FLAGS, DEVICE = pathlib.Path("/proc/cpuinfo"), pathlib.Path("/dev/kvm")
 EMULATED = ("-accel", "tcg,thread=multi", "-cpu", "max")
 HARDWARE = ("-accel", "kvm", "-cpu", "host")
 # Hardware that works has a kernel print its first line at once; emulated ones print within 3 s.
@@ -76,8 +77,8 @@ def accelerator(kernel: pathlib.Path) -> tuple[str, ...]:
     A processor may lend its virtualisation to this machine and then not run a guest: only a kernel
     that prints something shows that it does.
     """
-    flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
-    if not re.search(r"\b(vmx|svm)\b", flags) or not pathlib.Path("/dev/kvm").exists():
+    flags = FLAGS.read_text(encoding="ascii")
+    if not re.search(r"\b(vmx|svm)\b", flags) or not DEVICE.exists():
         return EMULATED
     return HARDWARE if _boots(kernel) else EMULATED
 

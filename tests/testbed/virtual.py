@@ -30,10 +30,20 @@ ETHERNET_HEADER, ETHERTYPE_IPV4 = 14, b"\x08\x00"
 
 
 class VirtualMachine(Machine):
-    """A machine in a process of its own."""
+    """A machine in a process of its own.
+
+    :param folder: for its disk, console and sockets; its path must be short.
+    :param stick: image that is plugged in.
+    :param port: where one that runs already is reached.
+    """
 
     def __init__(
-        self, folder: pathlib.Path, disk: Disk, version: str, stick: pathlib.Path | None = None
+        self,
+        folder: pathlib.Path,
+        disk: Disk,
+        version: str,
+        stick: pathlib.Path | None = None,
+        port: int = 0,
     ) -> None:
         super().__init__("bootstrap", version, ADDRESS, "")
         self.folder, self.template = folder, disk
@@ -44,7 +54,7 @@ class VirtualMachine(Machine):
             stick=stick,
             memory=MEMORY,
             processors=PROCESSORS,
-            port=_free_port(),
+            port=port or _free_port(),
             capture=folder / "network.pcap",
             console=folder / "console.log",
         )
@@ -131,11 +141,14 @@ class VirtualMachine(Machine):
         }
         return ["-F", "none", *(f"-o{name}={value}" for name, value in options.items())]
 
+    def ssh_command(self) -> list[str]:
+        """Return the command that opens a shell on it."""
+        return ["ssh", *self.ssh_options(), "-p", str(self.hardware.port), "root@127.0.0.1"]
+
     def _ssh(
         self, script: str, text: str = "", timeout: float = COMMAND_PATIENCE
     ) -> subprocess.CompletedProcess[str]:
-        port = ["-p", str(self.hardware.port)]
-        argv = ["ssh", *self.ssh_options(), *port, "root@127.0.0.1", script]
+        argv = [*self.ssh_command(), script]
         return subprocess.run(
             argv, input=text, capture_output=True, text=True, check=False, timeout=timeout
         )
@@ -179,7 +192,7 @@ class VirtualMachine(Machine):
             length = int.from_bytes(data[place + 8 : place + 12], "little")
             frame = data[place + RECORD_HEADER : place + RECORD_HEADER + length]
             place += RECORD_HEADER + length
-            if frame[12:14] == ETHERTYPE_IPV4 and len(frame) >= ETHERNET_HEADER + 20:
+            if frame[12:14] == ETHERTYPE_IPV4 and len(frame) == length:
                 found.append(parse(frame[ETHERNET_HEADER:]))
         return found
 

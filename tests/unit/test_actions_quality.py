@@ -158,10 +158,21 @@ def test_python_checks(python_of_a_build, tmp_path):
 
 def test_tests_get_their_environment(python_of_a_build, tmp_path, monkeypatch):
     monkeypatch.setenv("CI", "true")
+    monkeypatch.setenv("CIRCLE", "true")
+    monkeypatch.setenv("METALK8S_KILLS", "10")
     quality.run_tests(tmp_path, ["tests/unit"], "--cov", env={"A": "1"})
     (call,) = python_of_a_build.records("python")
     assert call["argv"] == ["-m", "pytest", "-q", "--color=no", "--cov", "tests/unit"]
     assert (call["env"]["CI"], call["env"]["A"]) == ("true", "1")
+    assert call["env"]["METALK8S_KILLS"] == "10"
+    assert "CIRCLE" not in call["env"]
+
+
+def test_a_module_has_the_terminal(python_of_a_build, tmp_path):
+    quality.interact(tmp_path, "tests.testbed", ["ssh"], env={"A": "1"})
+    (call,) = python_of_a_build.records("python")
+    assert call["argv"] == ["-m", "tests.testbed", "ssh"]
+    assert call["env"]["A"] == "1"
 
 
 def test_environment_arguments():

@@ -181,3 +181,13 @@ def test_ask_a_program_that_has_no_answer(fake_program):
     assert process.ask(["docker-credential-x", "get"], "r.example") == ""
     with pytest.raises(ToolError, match="docker-credential-y cannot be run"):
         process.ask(["docker-credential-y", "get"], "r.example")
+
+
+def test_a_program_has_the_terminal(fake_program, recorded, tmp_path):
+    fake_program("shell", "import os\nopen('was', 'w').write(os.environ['WHAT'])")
+    process.hand_over(["shell", "-t"], cwd=tmp_path, env={"WHAT": "here"})
+    assert (tmp_path / "was").read_text() == "here"
+    assert recorded.lines == ["$ shell -t # has the terminal"]
+    fake_program("shell", status=3)
+    with pytest.raises(CommandError, match=r"shell failed \(exit status 3\)"):
+        process.hand_over(["shell"], cwd=tmp_path, env={})
