@@ -1,16 +1,17 @@
-"""How much longer ``bootstrap.sh`` takes than ``kubeadm init`` on an equal node, in the same run.
+"""How much longer ``bootstrap.sh`` takes than ``kubeadm init`` on an equal machine, in one run.
 
-Usage: ``python -m tests.bench.bootstrap [--rounds 1]``. Needs root, Docker, ``skopeo`` and an ISO.
-Both begin on a clean node of the test bed and end when the node is Ready. kubeadm finds its
-packages installed, the container engine running and every image loaded; ours finds nothing but the
-ISO. They take turns; the median of the rounds' ratios counts.
+Usage: ``python -m tests.bench.bootstrap [--machine container|virtual] [--rounds 1]``. Needs root,
+Docker, ``skopeo`` and an ISO; ``qemu`` for virtual machines. Both begin on a clean machine of the
+test bed and end when the node is Ready. kubeadm finds its packages installed, the container engine
+running and every image loaded; ours finds nothing but the ISO. They take turns; the median of the
+rounds' ratios counts. Then ours runs once more, and has nothing to do.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
+import dataclasses
 import json
 import os
 import pathlib
@@ -19,14 +20,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tests.bench.verdict import at_most
-from tests.testbed.machine import MOUNT, SITE, Machine, docker, started
+from tests.testbed import disk, virtual
+from tests.testbed.machine import IMAGE, MOUNT, SITE, Machine, docker, started
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = 6.0  # times kubeadm init
-GOAL = 3.0
+TARGET = 3.0  # times kubeadm init
+SECOND = 0.3  # times the first run
+MACHINES = ("container", "virtual")
 REPOSITORY = "kubeadm.invalid"
 PACKAGES = "kubeadm kubectl kubelet metalk8s-cni-plugins metalk8s-containerd metalk8s-runc"
 # As an operator would who has nothing but the ISO.
@@ -46,7 +49,7 @@ cat >/etc/containerd/config.toml <<END
 version = 2
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{repository}/pause:{pause}"
-restrict_oom_score_adj = true
+{engine}
 END
 cat >/etc/cni/net.d/10-bridge.conflist <<END
 {{"cniVersion": "0.4.0", "name": "bench", "plugins": [
@@ -54,6 +57,7 @@ cat >/etc/cni/net.d/10-bridge.conflist <<END
     "ipam": {{"type": "host-local", "ranges": [[{{"subnet": "10.233.0.0/24"}}]]}}}},
   {{"type": "portmap", "capabilities": {{"portMappings": true}}}}]}}
 END
+modprobe --all --quiet overlay br_netfilter nf_conntrack || true
 sysctl -qw net.ipv4.ip_forward=1
 systemctl restart containerd
 systemctl enable -q kubelet
@@ -73,8 +77,7 @@ networking: {{podSubnet: 10.233.0.0/16, serviceSubnet: 10.96.0.0/12}}
 ---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-cgroupDriver: cgroupfs
-evictionHard: {eviction}
+{kubelet}
 ---
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
@@ -84,70 +87,122 @@ conntrack: {{maxPerCore: 0}}
 INIT = """
 kubeadm init --config /root/kubeadm.yaml --skip-phases=preflight,addon/coredns
 """
+CONFIGURED = "/etc/metalk8s/bootstrap.yaml"
 READY = "wait --for=condition=Ready node/bootstrap --timeout=300s"
-
-Node = Callable[[], contextlib.AbstractContextManager[Machine]]
 
 
 def main() -> int:
     """Measure and tell; 1 when ours takes too long."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--machine", choices=MACHINES, default=MACHINES[0])
+    arguments = parser.parse_args()
     build = pathlib.Path(os.environ.get("METALK8S_BUILD_ROOT", ROOT / "_build"))
     iso = pathlib.Path(os.environ.get("METALK8S_ISO", build / "metalk8s.iso"))
-    node = functools.partial(_node, build, iso)
-    ratios = []
+    bed = (Container if arguments.machine == "container" else Virtual)(build, iso)
+    ratios, repeated = [], []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         images, versions = _images(build / "root", pathlib.Path(scratch))
-        for number in range(1, rounds + 1):
-            theirs = kubeadm(node, images, versions)
-            ours = bootstrap(node)
+        for number in range(1, arguments.rounds + 1):
+            theirs = kubeadm(bed, images, versions)
+            ours, again = bootstrap(bed)
             ratios.append(ours / theirs)
+            repeated.append(again / ours)
             print(
-                f"round {number}: kubeadm init {theirs:6.1f} s   bootstrap.sh {ours:6.1f} s   "
-                f"{ratios[-1]:.2f} times"
+                f"round {number}: kubeadm init {theirs:6.1f} s   bootstrap.sh {ours:6.1f} s, "
+                f"again {again:6.1f} s   {ratios[-1]:.2f} times, again {repeated[-1]:.2f}"
             )
-    ratio = statistics.median(ratios)
-    print(f"we go for {GOAL:g} times")
-    return 0 if at_most("bootstrap.sh / kubeadm init", ratio, TARGET) else 1
+    met = [
+        at_most("bootstrap.sh / kubeadm init", statistics.median(ratios), TARGET),
+        at_most("second run / first run", statistics.median(repeated), SECOND),
+    ]
+    return 0 if all(met) else 1
 
 
-@contextlib.contextmanager
-def _node(build: pathlib.Path, iso: pathlib.Path) -> Iterator[Machine]:
-    receipts = build / "receipts" / "testbed_image.json"
-    image = json.loads(receipts.read_text(encoding="utf-8"))["facts"]["reference"]
-    versions = json.loads((build / "root/salt/metalk8s/versions.json").read_text(encoding="utf-8"))
-    version = versions["metalk8s"]["version"]
-    with started(image, iso, build / "keys" / "metalk8s.gpg", version) as (machine, _):
-        yield machine
+@dataclasses.dataclass(frozen=True)
+class Bed:
+    """Where clean machines come from."""
+
+    build: pathlib.Path
+    iso: pathlib.Path
+
+    @property
+    def version(self) -> str:
+        path = self.build / "root/salt/metalk8s/versions.json"
+        version = json.loads(path.read_text(encoding="utf-8"))["metalk8s"]["version"]
+        assert isinstance(version, str)
+        return version
+
+    @property
+    def key(self) -> pathlib.Path:
+        return self.build / "keys" / "metalk8s.gpg"
 
 
-def bootstrap(node: Node) -> float:
-    """Return how many seconds ours takes until the node is Ready."""
-    with node() as machine:
+class Container(Bed):
+    """Nodes in containers, whose cgroups and disks are not their own."""
+
+    kubelet = (
+        f"cgroupDriver: cgroupfs\nevictionHard: {json.dumps(SITE['kubelet']['eviction_hard'])}"
+    )
+    engine = "restrict_oom_score_adj = true"
+
+    @contextlib.contextmanager
+    def machine(self) -> Iterator[Machine]:
+        """Start one, with the ISO mounted, its key and a configuration in their places."""
+        receipts = self.build / "receipts" / "testbed_image.json"
+        image = json.loads(receipts.read_text(encoding="utf-8"))["facts"]["reference"]
+        with started(image, self.iso, self.key, self.version) as (machine, _):
+            yield machine
+
+
+class Virtual(Bed):
+    """Virtual machines."""
+
+    kubelet = "cgroupDriver: systemd"
+    # What a distribution's engine would be told on such a machine.
+    engine = """[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+SystemdCgroup = true"""
+
+    @contextlib.contextmanager
+    def machine(self) -> Iterator[Machine]:
+        """Start one, with the ISO mounted, its key and a configuration in their places."""
+        made = disk.ensure("minbase", self.build / "apt", disk.cache())
+        with virtual.started(made, self.version, self.iso) as machine:
+            machine.shell(f"cp {virtual.STICK} {IMAGE}; mount -o loop,ro {IMAGE} {MOUNT}")
+            machine.shell("mkdir -p /etc/metalk8s/keys")
+            machine.send(self.key, "/etc/metalk8s/keys/key.gpg")
+            machine.write(CONFIGURED, json.dumps(machine.configuration()))
+            machine.shell(f"chmod 0600 {CONFIGURED}")
+            yield machine
+
+
+def bootstrap(bed: Container | Virtual) -> tuple[float, float]:
+    """Return how many seconds ours takes until the node is Ready, and when all is done already."""
+    with bed.machine() as machine:
         began = time.monotonic()
         machine.bootstrap()
         machine.kubectl(READY)
-        return time.monotonic() - began
+        first = time.monotonic() - began
+        began = time.monotonic()
+        machine.bootstrap()
+        return first, time.monotonic() - began
 
 
-def kubeadm(node: Node, images: pathlib.Path, versions: dict[str, str]) -> float:
-    """Return how many seconds kubeadm takes, on a node that has what it wants."""
-    with node() as machine:
-        machine.shell(
-            INSTALL.format(
-                mount=MOUNT, packages=PACKAGES, repository=REPOSITORY, pause=versions["pause"]
-            )
-        )
-        docker("cp", images, f"{machine.name}:/root/images.tar")
+def kubeadm(bed: Container | Virtual, images: pathlib.Path, versions: dict[str, str]) -> float:
+    """Return how many seconds kubeadm takes, on a machine that has what it wants."""
+    with bed.machine() as machine:
+        parameters = {"repository": REPOSITORY, "pause": versions["pause"], "engine": bed.engine}
+        machine.shell(INSTALL.format(mount=MOUNT, packages=PACKAGES, **parameters))
+        machine.send(images, "/root/images.tar")
         machine.shell("ctr --namespace k8s.io images import /root/images.tar")
         text = CONFIGURATION.format(
             address=machine.address,
             version=versions["kube-apiserver"],
             repository=REPOSITORY,
             etcd=versions["etcd"],
-            eviction=json.dumps(SITE["kubelet"]["eviction_hard"]),
+            kubelet=bed.kubelet,
         )
         machine.write("/root/kubeadm.yaml", text)
         began = time.monotonic()

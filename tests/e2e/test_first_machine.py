@@ -113,14 +113,7 @@ def test_check_is_content_and_changes_nothing(journey: Journey) -> None:
     machine = journey.machine
     example = machine.shell(f"cat {journey.place}/bootstrap.example.yaml")
     assert "10.0.2.0/24" not in example
-    configuration = {
-        "apiVersion": "metalk8s.scality.com/v1alpha2",
-        "kind": "BootstrapConfiguration",
-        "networks": {"controlPlane": SUBNET, "workloadPlane": SUBNET},
-        "ca": {"minion": "bootstrap"},
-        "archives": [IMAGE],
-    }
-    machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(configuration))
+    machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(machine.configuration()))
     machine.shell("chmod 0600 /etc/metalk8s/bootstrap.yaml")
     before = machine.tree(*KEPT)
     journey.bootstrap("--check")

@@ -74,6 +74,10 @@ class Machine:
         """Write a file on it."""
         self.shell(f"mkdir -p $(dirname {path}); cat >{path}", text)
 
+    def send(self, source: pathlib.Path, path: str) -> None:
+        """Copy a file to it."""
+        docker("cp", source, f"{self.name}:{path}")
+
     def bootstrap(self, *arguments: str, script: str = BOOTSTRAP) -> str:
         """Make it the first of a cluster; return what the operator sees."""
         done = self.call(script, *arguments)

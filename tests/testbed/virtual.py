@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.testbed import qemu
 from tests.testbed.disk import Disk
-from tests.testbed.machine import Machine, Packet, parse
+from tests.testbed.machine import IMAGE, Machine, Packet, parse
 
 ADDRESS, SUBNET = "10.0.2.15", "10.0.2.0/24"  # of qemu's own network
 STICK = "/dev/vdb"
@@ -172,6 +172,16 @@ class VirtualMachine(Machine):
         port = ["-P", str(self.hardware.port)]
         argv = ["scp", "-q", *self.ssh_options(), *port, str(source), f"root@127.0.0.1:{path}"]
         subprocess.run(argv, check=True)
+
+    def configuration(self) -> dict[str, object]:
+        """Return what an operator writes into ``bootstrap.yaml``."""
+        return {
+            "apiVersion": "metalk8s.scality.com/v1alpha2",
+            "kind": "BootstrapConfiguration",
+            "networks": {"controlPlane": SUBNET, "workloadPlane": SUBNET},
+            "ca": {"minion": "bootstrap"},
+            "archives": [IMAGE],
+        }
 
     def tree(self, *skipped: str) -> Mapping[str, str]:
         """List everything on its disk, but for folders that are skipped: path to kind, mode, owner.
