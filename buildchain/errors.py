@@ -54,7 +54,12 @@ class ToolError(BuildError):
 
 
 class CommandError(BuildError):
-    """A program that was started ended with a failure."""
+    """A program that was started ended with a failure.
+
+    :ivar status: its exit status; below 0: the number of the signal that ended it.
+    """
+
+    status = 1
 
 
 class ChecksumError(BuildError):
@@ -71,6 +76,10 @@ class EngineError(BuildError):
     """The Docker engine does not answer or refused a request."""
 
     default_solution = "Start it (./doit.sh setup does) or point DOCKER_HOST at a running one."
+
+
+class EngineAccessError(EngineError):
+    """There is a Docker engine, but not for this user."""
 
 
 class SpaceError(BuildError):

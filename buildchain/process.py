@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
+import errno
 import os
 import re
 import shlex
@@ -22,6 +23,8 @@ from buildchain import events
 from buildchain.errors import BuildError, CommandError, SpaceError, ToolError
 
 TAIL_LINES = 30
+# What starting something says that is no program for this machine and user.
+NO_PROGRAM = (errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.ELIBBAD)
 FULL_DISK = re.compile(r"No space left on device|ENOSPC|Disk quota exceeded", re.IGNORECASE)
 # Kept from the caller: how to reach the machine's own services, nothing that changes results.
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR")
@@ -85,8 +88,10 @@ def run(
         if cwd is not None and not cwd.is_dir():
             raise
         raise ToolError(f"the program {words[0]} is not there") from error
-    except PermissionError as error:
-        raise ToolError(f"{words[0]} is no program that can be run") from error
+    except OSError as error:
+        if error.errno not in NO_PROGRAM:
+            raise
+        raise ToolError(f"{words[0]} is no program that can be run: {error.strerror}") from error
     with _guarded_group(child.pid if own_group else None):
         output = _consume(child, on_line, events.echo if echo else events.transcript)
     if child.returncode:
@@ -156,21 +161,26 @@ def _end_groups() -> None:
         _end_group(group)
 
 
-def detach(argv: Sequence[str], log: Path) -> None:
+def detach(argv: Sequence[str], log: Path, prefix: Sequence[str] = ()) -> int:
     """Start a daemon in a session of its own: it outlives this build and its terminal.
 
     :param log: its output is appended there, with the rights the daemon runs with.
+    :param prefix: what gives it other rights (``sudo``).
+    :returns: its process id.
+    :raises CommandError: the log cannot be written.
     """
-    command = f"exec {printable(argv)} >>{shlex.quote(str(log))} 2>&1 </dev/null"
-    events.transcript(f"$ {command} &")
-    subprocess.Popen(
-        ["sh", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
-    )
+    place = shlex.quote(str(log))
+    command = f": >>{place} && (exec setsid {printable(argv)} >>{place} 2>&1 </dev/null & echo $!)"
+    return int(run([*prefix, "sh", "-c", command]))
+
+
+def lives(pid: int) -> bool:
+    """Tell whether a process runs; one that ended and nobody asked after does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
 
 def _consume(
@@ -204,12 +214,19 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
+def tail(output: str) -> str:
+    """Return the end of an output, for an error."""
+    return "\n".join(collections.deque(output.splitlines(), TAIL_LINES))
+
+
 def failure(argv: Sequence[str], status: int, output: str, solution: str = "") -> BuildError:
     """Return the error for a program that ended badly, in words."""
-    tail = "\n".join(collections.deque(output.splitlines(), TAIL_LINES))
+    last = tail(output)
     if FULL_DISK.search(output):
-        return SpaceError(f"{argv[0]} ran out of disk space", details=tail)
+        return SpaceError(f"{argv[0]} ran out of disk space", details=last)
     how = f"exit status {status}" if status > 0 else f"signal {_signal_name(-status)}"
-    return CommandError(
-        f"{argv[0]} failed ({how}): {printable(argv)}", details=tail, solution=solution
+    failed = CommandError(
+        f"{argv[0]} failed ({how}): {printable(argv)}", details=last, solution=solution
     )
+    failed.status = status
+    return failed

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from buildchain import events, process
-from buildchain.errors import BuildError, CommandError, EngineError, SpaceError
+from buildchain.errors import BuildError, CommandError, EngineAccessError, EngineError, SpaceError
 
 if TYPE_CHECKING:
     import docker
@@ -48,16 +48,17 @@ class Run:
 
 
 @contextlib.contextmanager
-def connect(docker_binary: str) -> Iterator[docker.DockerClient]:
+def connect(docker_binary: str, timeout: int = API_TIMEOUT) -> Iterator[docker.DockerClient]:
     """Open the engine.
 
+    :param timeout: seconds that each of its answers may take.
     :raises EngineError: nothing answers there.
     """
     import docker
 
     host = endpoint(docker_binary)
     try:
-        client = docker.DockerClient(base_url=host or None, timeout=API_TIMEOUT, version="auto")
+        client = docker.DockerClient(base_url=host or None, timeout=timeout, version="auto")
     except docker.errors.DockerException as error:
         where = host or "its default socket"
         raise unreachable(where, str(error)) from error
@@ -71,7 +72,7 @@ def connect(docker_binary: str) -> Iterator[docker.DockerClient]:
 def unreachable(where: str, details: str) -> EngineError:
     """Return the error for an engine that cannot be reached, from what the socket said."""
     if "Permission denied" in details:
-        return EngineError(
+        return EngineAccessError(
             f"you may not use the Docker engine at {where}",
             details=details,
             solution='Join the group "docker" and log in again, or run this as root.',
@@ -94,14 +95,24 @@ def _translated() -> Iterator[None]:
 
 
 def endpoint(docker_binary: str) -> str:
-    """Return the engine's address: ``DOCKER_HOST``, else the Docker command's current context."""
+    """Return the engine's address: ``DOCKER_HOST``, else the Docker command's current context.
+
+    :raises EngineError: ``DOCKER_CONTEXT`` names a context that there is not.
+    """
     host = os.environ.get("DOCKER_HOST", "")
     if host:
         return host
     argv = [docker_binary, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]
     try:
         return process.run(argv).strip().splitlines()[-1]
-    except (CommandError, IndexError):
+    except (CommandError, IndexError) as error:
+        context = os.environ.get("DOCKER_CONTEXT", "")
+        if context:
+            raise EngineError(
+                f"DOCKER_CONTEXT={context} is no context of {docker_binary}",
+                details=error.details if isinstance(error, CommandError) else "",
+                solution="Name one that docker context ls shows, or unset DOCKER_CONTEXT.",
+            ) from error
         return ""
 
 

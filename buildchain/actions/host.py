@@ -1,28 +1,29 @@
 """The machine that builds: which programs it has, and how to get those it lacks.
 
-Programs: the package manager, ``dockerd`` or ``systemctl``.
+Programs: ``apt-get``, ``dpkg``, and each program of the table, which is asked for its version.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain import events, process
+from buildchain.actions import engine_service, machine
+from buildchain.actions.engine_service import Standing
 from buildchain.config import Config
-from buildchain.errors import BuildError, CommandError, EngineError, ToolError
+from buildchain.errors import BuildError, CommandError, EngineAccessError, ToolError
 from buildchain.model import Tool
 from buildchain.tools import host
 
-ENGINE_PATIENCE = 60  # seconds until a started engine must answer
-ENGINE_LOG = Path("/var/log/metalk8s-dockerd.log")
 # Not programs of their own, but nothing works without them: TLS roots, the archive's keys, the
 # engine's firewall, and libraries the engine's package only recommends.
 ALWAYS = ("ca-certificates", "debian-archive-keyring", "iptables")
+# How a shell, a loader and env say that a program could not be started at all.
+NOT_STARTED = (126, 127)
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,16 @@ class Finding:
     version: str
     problem: str
 
+    @property
+    def sentence(self) -> str:
+        """Say what is wrong, and what the tool is needed for."""
+        option = f" ({_variable(self.tool)})" if self.tool.option else ""
+        return f"{self.command}{option} {self.problem}; it is needed to {self.tool.reason}"
+
+
+def _variable(tool: Tool) -> str:
+    return f"{tool.option.upper().replace('-', '_')}_BIN"
+
 
 def command_of(tool: Tool, config: Config) -> str:
     """Return the configured command of a tool."""
@@ -46,45 +57,75 @@ def command_of(tool: Tool, config: Config) -> str:
 
 def locate(tool: Tool, config: Config) -> str:
     """Return the path of a tool's command, or an empty string."""
-    return shutil.which(command_of(tool, config), path=_search_path()) or ""
-
-
-def _search_path() -> str:
-    # dockerd and friends live in sbin, which ordinary users do not search.
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin"])
+    return machine.find(command_of(tool, config))
 
 
 def examine(tool: Tool, config: Config) -> Finding:
-    """Look for a tool and compare its version with the minimum."""
+    """Look for a tool, start it and compare its version with the minimum."""
     command, path = command_of(tool, config), locate(tool, config)
     if not path:
         return Finding(tool, command, path, "", "is missing")
-    version = ""
-    if tool.version and tool.minimum:
-        try:
-            text = process.run([path, *tool.version])
-        except CommandError as error:
-            return Finding(tool, command, path, "", f"does not run: {error.reason}")
-        version = ".".join(str(part) for part in host.parse_version(text))
-        if host.is_older(text, tool.minimum):
-            return Finding(tool, command, path, version, f"is {version}, below {tool.minimum}")
-    return Finding(tool, command, path, version, "")
+    if not tool.version:
+        return Finding(tool, command, path, "", "")
+    try:
+        text = process.run([path, *tool.version])
+    except (CommandError, ToolError) as error:
+        # Some tell their version or usage and fail nevertheless: they started.
+        if (
+            not tool.minimum
+            and isinstance(error, CommandError)
+            and 0 < error.status < min(NOT_STARTED)
+        ):
+            return Finding(tool, command, path, "", "")
+        return Finding(tool, command, path, "", f"does not run: {error.reason}")
+    return _of_version(tool, command, path, text)
+
+
+def _of_version(tool: Tool, command: str, path: str, text: str) -> Finding:
+    if not tool.minimum:
+        return Finding(tool, command, path, "", "")
+    version = ".".join(str(part) for part in host.parse_version(text))
+    is_old = host.is_older(text, tool.minimum)
+    return Finding(
+        tool, command, path, version, f"is {version}, below {tool.minimum}" if is_old else ""
+    )
 
 
 def check(tool: Tool, config: Config) -> None:
     """Insist on a tool.
 
-    :raises ToolError: it is missing or too old: what for, and which package has it.
+    :raises ToolError: it is missing, does not run or is too old.
     """
     finding = examine(tool, config)
     if not finding.problem:
         return
-    option = f" ({tool.option.upper().replace('-', '_')}_BIN)" if tool.option else ""
     package = f"package {tool.package}" if tool.package else "its project; no Debian package has it"
     raise ToolError(
-        f"{finding.command}{option} {finding.problem}; it is needed to {tool.reason}",
-        solution=f"Run ./doit.sh setup, or install it from {package}.",
+        finding.sentence, solution=f"Run ./doit.sh setup, or install it from {package}."
     )
+
+
+def check_installed(tools: Iterable[Tool], config: Config) -> None:
+    """Insist on tools whose packages have just been installed.
+
+    :raises ToolError: naming every one that will not do though its package is there.
+    """
+    bad = [finding for tool in tools if (finding := examine(tool, config)).problem]
+    if bad:
+        raise ToolError(
+            "; ".join(finding.sentence for finding in bad),
+            solution="; ".join(map(_remedy, bad)) + ".",
+        )
+
+
+def _remedy(finding: Finding) -> str:
+    """Return what helps when installing the package did not."""
+    tool = finding.tool
+    if not tool.package:
+        return f"Install {finding.command} from its project; no Debian package has it"
+    name = f"set {_variable(tool)} to" if tool.option else "put first on PATH"
+    first = f"Remove {finding.path} or " if finding.path else ""
+    return f"{first or 'Then '}{name} the {tool.name} of package {tool.package}, which is installed"
 
 
 def identity(tool: Tool, config: Config) -> list[object]:
@@ -97,71 +138,92 @@ def identity(tool: Tool, config: Config) -> list[object]:
 
 
 def missing_packages(tools: Iterable[Tool], config: Config) -> tuple[str, ...]:
-    """Return the Debian packages of the tools that are missing, too old or alone, sorted."""
+    """Return the Debian packages to install, sorted.
+
+    Those of tools that are missing, do not run, are too old or have no server, and those that were
+    left half-installed.
+    """
+    states = package_states()
     needed = {
         tool.package
         for tool in tools
-        if tool.package and (examine(tool, config).problem or lacks_server(tool, config))
+        if tool.package
+        and (
+            examine(tool, config).problem
+            or states.get(tool.package) in host.UNFINISHED
+            or lacks_server(tool, config)
+        )
     }
-    try:
-        process.run(["dpkg-query", "--show", *ALWAYS])
-    except CommandError:
-        needed.update(ALWAYS)
+    if states:
+        needed.update(name for name in ALWAYS if states.get(name) != host.INSTALLED)
     return tuple(sorted(needed))
 
 
+def package_states() -> Mapping[str, str]:
+    """Return what dpkg says of each package it knows; nothing on a machine without dpkg."""
+    with contextlib.suppress(ToolError, CommandError):
+        return host.parse_states(process.run(host.ARGV_FOR_STATES))
+    return {}
+
+
 def lacks_server(tool: Tool, config: Config) -> bool:
-    """Tell whether a tool is a client alone: nothing answers, and nothing here could be started."""
-    return bool(
-        tool.server
-        and not os.environ.get("DOCKER_HOST")
-        and shutil.which(tool.server, path=_search_path()) is None
-        and not engine_answers(command_of(tool, config))
-    )
+    """Tell whether a tool is a client whose server this machine lacks or has too old."""
+    if not tool.server:
+        return False
+    standing = engine_service.look(command_of(tool, config))
+    is_old = bool(tool.minimum) and host.is_older(standing.version, tool.minimum)
+    return standing.is_absent or (is_old and not standing.is_elsewhere)
+
+
+def check_servers(tools: Iterable[Tool], config: Config) -> None:
+    """Insist that what answers elsewhere does, before anything is installed here in its place.
+
+    :raises EngineError: it does not.
+    """
+    for tool in tools:
+        if tool.server:
+            engine_service.check_reach(engine_service.look(command_of(tool, config)))
 
 
 def diagnosis(tools: Iterable[Tool], config: Config) -> list[str]:
     """Return a table: each tool, what was found, what for, and what is to be done."""
+    states = package_states()
     rows = [("TOOL", "FOUND", "FOR", "NEEDED TO", "TO DO")]
     for tool in tools:
         finding = examine(tool, config)
-        found = "missing" if not finding.path else finding.version or "yes"
+        found = _found(finding, states)
         remedy = f"install {tool.package}" if tool.package else "get it from its project"
-        to_do = remedy if finding.problem else ""
+        to_do = "" if not finding.problem and found not in host.UNFINISHED else remedy
         rows.append((finding.command, found, ", ".join(tool.purposes), tool.reason, to_do))
-    answers = engine_answers(config.binary("docker"))
-    state = ("answers", "") if answers else ("silent", "start it")
-    rows.append(("Docker engine", state[0], "build", "run builders and make images", state[1]))
+    standing = engine_service.look(config.binary("docker"))
+    found, to_do = _engine_state(standing)
+    rows.append(("Docker engine", found, "build", "run builders and make images", to_do))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
 
 
-def engine_answers(docker_binary: str) -> bool:
-    """Tell whether the Docker engine answers."""
-    from buildchain.actions import engine
-
-    try:
-        with engine.connect(docker_binary) as client:
-            return bool(client.ping())
-    except (EngineError, ToolError):
-        return False
+def _found(finding: Finding, states: Mapping[str, str]) -> str:
+    if not finding.path:
+        return "missing"
+    if finding.problem and not finding.version:
+        return "does not run"
+    state = states.get(finding.tool.package, "")
+    return state if state in host.UNFINISHED else finding.version or "yes"
 
 
-def root_prefix() -> list[str]:
-    """Return what makes a command run as root.
-
-    :raises BuildError: neither root nor sudo.
-    """
-    if os.geteuid() == 0:
-        return []
-    if shutil.which("sudo"):
-        return ["sudo", "-n"] if not os.isatty(0) else ["sudo"]
-    raise BuildError(
-        "installing packages needs root, and there is no sudo",
-        solution="Run ./doit.sh setup as root once; everything else runs without.",
-    )
+def _engine_state(standing: Standing) -> tuple[str, str]:
+    """Return what was found of the engine, and what is to be done."""
+    if standing.error is None:
+        return standing.version or "answers", ""
+    if isinstance(standing.error, EngineAccessError):
+        return "not for you", 'join the group "docker"'
+    if standing.is_elsewhere:
+        return f"silent at {standing.where}", f"{engine_service.escape()}, or start it"
+    if standing.is_absent:
+        return "client alone", "setup installs docker.io"
+    return "silent", "setup starts it"
 
 
 def install(packages: Sequence[str]) -> None:
@@ -177,7 +239,8 @@ def install(packages: Sequence[str]) -> None:
             f"this machine has no apt-get to install {names}",
             solution="Install them yourself; the names are Debian 12's.",
         )
-    prefix = root_prefix()
+    prefix = machine.root_prefix()
+    _finish_packages(prefix)
     events.note(f"installing {names}")
     try:
         process.run(host.argv_for_refresh(prefix))
@@ -188,6 +251,17 @@ def install(packages: Sequence[str]) -> None:
             details=error.details,
             solution="Check the network and the machine's APT sources, then run it again.",
         ) from error
+
+
+def _finish_packages(prefix: Sequence[str]) -> None:
+    """Go on with what an interrupted dpkg left, which APT does not."""
+    states = package_states()
+    unfinished = sorted(name for name, state in states.items() if state in host.UNFINISHED)
+    if unfinished:
+        events.note(f"finishing the installation of {' '.join(unfinished)}")
+        # What it cannot finish APT unpacks again, or fails with the reason.
+        with contextlib.suppress(CommandError):
+            process.run(host.argv_for_configuration(prefix))
 
 
 class _Counter:
@@ -202,33 +276,3 @@ class _Counter:
         elif line.startswith("Setting up "):
             self.configured += 1
             events.progress("setting up packages", self.configured, self.fetched, "packages")
-
-
-def start_engine(docker_binary: str) -> None:
-    """Start the Docker engine, through systemd where that runs, and wait until it answers.
-
-    :raises EngineError: it does not within a minute.
-    """
-    prefix = root_prefix()
-    if Path("/run/systemd/system").is_dir():
-        events.note("starting the Docker engine through systemd")
-        process.run([*prefix, "systemctl", "start", "docker"])
-    else:
-        events.note(f"starting the Docker engine, log in {ENGINE_LOG}")
-        _spawn_engine(prefix)
-    deadline = time.monotonic() + ENGINE_PATIENCE
-    while not engine_answers(docker_binary):
-        if time.monotonic() > deadline:
-            raise EngineError(
-                f"the Docker engine does not answer after {ENGINE_PATIENCE} s",
-                solution=f"Read {ENGINE_LOG} (or journalctl -u docker), then run it again.",
-            )
-        # There is no event to wait for: the socket appears before the engine answers.
-        time.sleep(0.5)
-
-
-def _spawn_engine(prefix: Sequence[str]) -> None:
-    dockerd = shutil.which("dockerd", path=_search_path())
-    if dockerd is None:
-        raise ToolError("dockerd is missing", solution="Install package docker.io.")
-    process.detach([*prefix, dockerd], ENGINE_LOG)

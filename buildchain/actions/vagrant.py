@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain import config, events, process, receipt
-from buildchain.actions import base, engine, host
+from buildchain.actions import base, engine, engine_service
 from buildchain.config import Config
 from buildchain.errors import BuildError, ConfigError, ToolError
 from buildchain.layout import Layout
@@ -184,7 +184,7 @@ def _no_libvirt(settings: Config) -> str:
 def _no_docker(settings: Config) -> str:
     if not shutil.which(settings.binary("docker")):
         return f"{settings.binary('docker')} is missing"
-    return "" if host.engine_answers(settings.binary("docker")) else "the engine does not answer"
+    return "" if engine_service.answers(settings.binary("docker")) else "the engine does not answer"
 
 
 # -- what machines are made of --------------------------------------------------------------------

@@ -8,8 +8,8 @@
 ``setup:packages`` installs what builds need, and what tests or local machines need when such tasks
 are on the same command line.
 
-Leaves nothing in ``_build``: the machine itself is what is looked at, each time, by nothing more
-than looking for files.
+Leaves nothing in ``_build``: the machine itself is what is looked at. ``setup`` and ``doctor``
+start each program to see that it runs; ``check_for`` does when it is another file than last time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import functools
 from collections.abc import Iterator
 
 from buildchain import events
-from buildchain.actions import host
+from buildchain.actions import engine_service, host
 from buildchain.model import Tool
 from buildchain.targets.step import Fingerprint, Task, guarded, title
 from buildchain.tasks.context import Context, current
@@ -101,15 +101,15 @@ def task_setup() -> Iterator[Task]:
         "uptodate": [functools.partial(_has_all, tools, context)],
         "io": {"capture": False},
     }
-    docker = context.config.binary("docker")
+    docker, minimum = context.config.binary("docker"), context.tool("docker").minimum
     yield {
         "basename": "setup",
         "name": "engine",
         "doc": "Start the Docker engine when none answers.",
         "title": lambda _task: title("START", "Docker engine"),
-        "actions": [(guarded(functools.partial(_ensure_engine, docker)), [])],
+        "actions": [(guarded(functools.partial(engine_service.ensure, docker, minimum)), [])],
         "task_dep": ["setup:packages"],
-        "uptodate": [functools.partial(host.engine_answers, docker)],
+        "uptodate": [functools.partial(engine_service.will_do, docker, minimum)],
         "io": {"capture": False},
     }
 
@@ -139,14 +139,9 @@ def _has_all(tools: tuple[Tool, ...], context: Context) -> bool:
 
 def install(context: Context, tools: tuple[Tool, ...]) -> None:
     """Install the packages of missing tools, then insist on every tool."""
+    host.check_servers(tools, context.config)
     packages = host.missing_packages(tools, context.config)
     host.install(packages)
-    for tool in tools:
-        host.check(tool, context.config)
+    host.check_installed(tools, context.config)
     if not packages:
         events.note("everything is there")
-
-
-def _ensure_engine(docker: str) -> None:
-    if not host.engine_answers(docker):
-        host.start_engine(docker)

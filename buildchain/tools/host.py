@@ -1,6 +1,6 @@
 """Versions of programs, and argument lists of the machine's package manager.
 
-Programs: ``apt-get``, ``dpkg-query``, ``sudo``, ``dockerd``, ``systemctl``.
+Programs: ``apt-get``, ``dpkg``, ``dpkg-query``, ``sudo``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,16 @@ import re
 from collections.abc import Sequence
 
 VERSION = re.compile(r"(\d+(?:\.\d+)+)")
+ARGV_FOR_STATES = ("dpkg-query", "--show", "--showformat", "${Package}\t${db:Status-Status}\n")
+INSTALLED = "installed"
+# States of packages whose installation did not come to its end (dpkg(1)).
+UNFINISHED = (
+    "half-installed",
+    "unpacked",
+    "half-configured",
+    "triggers-awaited",
+    "triggers-pending",
+)
 
 
 def parse_version(text: str) -> tuple[int, ...]:
@@ -23,14 +33,31 @@ def is_older(actual: str, minimum: str) -> bool:
     return bool(found) and found < tuple(int(part) for part in minimum.split("."))
 
 
+def parse_states(listing: str) -> dict[str, str]:
+    """Return the state of each package in a listing, the worst where it is there for several."""
+    states: dict[str, str] = {}
+    for line in listing.splitlines():
+        name, separator, state = line.partition("\t")
+        if separator and states.get(name) not in UNFINISHED:
+            states[name] = state
+    return states
+
+
+def argv_for_configuration(prefix: Sequence[str]) -> list[str]:
+    """Configure every package that was unpacked and not configured."""
+    return [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--configure", "--pending"]
+
+
 def argv_for_refresh(prefix: Sequence[str]) -> list[str]:
     """Read the package indexes again."""
     return [*prefix, "apt-get", "-q", "update"]
 
 
 def argv_for_installation(prefix: Sequence[str], packages: Sequence[str]) -> list[str]:
-    """Install packages, nothing beyond what they need."""
+    """Install packages, nothing beyond what they need; what is there and broken once more."""
+    # What is in the way (another vendor's Docker, say) is the user's: APT may not remove it.
     # env, because sudo drops the environment. A new machine may be updating itself: wait for it.
     options = ["-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=300"]
     return [*prefix, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", *options,
-            "--no-install-recommends", "install", *packages]  # fmt: skip
+            "--no-install-recommends", "--no-remove", "install", "--reinstall",
+            *packages]  # fmt: skip

@@ -14,11 +14,10 @@ import warnings
 import pytest
 
 from buildchain import config
-from buildchain.actions import host
+from buildchain.actions import engine_service
 from buildchain.tasks import context
 from buildchain.tasks import host as host_tasks
 from tests.unit import engine_api
-from tests.unit.test_actions_host import DAEMON
 from tests.unit.workshop import TELL, Machine
 
 SUDO = "argv = [word for word in argv if word != '-n']\nos.execvp(argv[0], argv)"
@@ -268,14 +267,14 @@ def test_setup_installs_what_is_missing(made, fake_program):
     assert made.run("setup:packages").executed == []
 
 
-@DAEMON
 def test_setup_with_an_engine_that_has_to_be_started(made, fake_program, tmp_path):
     made.programs("dpkg-query")
     for name in ("dockerd", "systemctl"):
         fake_program(name, f"open({str(tmp_path / 'started')!r}, 'w')")
     fake_program("sudo", SUDO)
     made.monkeypatch.setenv("PATH", f"{fake_program.folder}{os.pathsep}{os.environ['PATH']}")
-    made.monkeypatch.setattr(host, "ENGINE_LOG", tmp_path / "dockerd.log")
+    made.monkeypatch.setattr(engine_service, "OWN", ("", made.engine.url))
+    made.monkeypatch.setattr(engine_service, "LOG", tmp_path / "dockerd.log")
 
     def ping(_match):
         started = (tmp_path / "started").exists()

@@ -125,23 +125,54 @@ def test_detached_daemon_outlives_its_starter(tmp_path):
     log, pid_file = tmp_path / "the log", tmp_path / "pid"
     code = (
         "import sys; from pathlib import Path; from buildchain import process;"
-        "process.detach(['sh', '-c', 'echo $$ > \"$0\"; echo started; exec sleep 60',"
-        " sys.argv[2]], Path(sys.argv[1]))"
+        "print(process.detach(['sh', '-c', 'echo $$ > \"$0\"; echo started; exec sleep 60',"
+        " sys.argv[2]], Path(sys.argv[1])))"
     )
-    argv = [sys.executable, "-W", "ignore", "-c", code, str(log), str(pid_file)]
-    subprocess.run(argv, check=True, cwd=Path(process.__file__).parents[1])
-    pid = 0
+    argv = [sys.executable, "-c", code, str(log), str(pid_file)]
+    done = subprocess.run(
+        argv, check=True, cwd=Path(process.__file__).parents[1], capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    pid = int(done.stdout)
     try:
-        deadline = time.monotonic() + 20
-        while not (pid_file.exists() and pid_file.read_text().strip()):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        pid = int(pid_file.read_text())
-        assert os.getsid(pid) != os.getsid(0)
-        assert log.read_text() == "started\n"
+        until(lambda: pid_file.exists() and pid_file.read_text().strip())
+        assert int(pid_file.read_text()) == pid
+        assert os.getsid(pid) == pid
+        until(lambda: log.read_text() == "started\n")
+        assert process.lives(pid)
     finally:
-        if pid:
-            os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not process.lives(pid))
+
+
+def until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_daemon_whose_log_cannot_be_written(tmp_path):
+    with pytest.raises(CommandError) as caught:
+        process.detach(["true"], tmp_path / "none" / "log")
+    assert "log" in caught.value.details
+
+
+def test_a_daemon_with_other_rights_has_its_log_from_them(fake_program, tmp_path):
+    fake_program("sudo", "os.execvp(argv[1], argv[1:])")
+    pid = process.detach(["echo", "hello"], tmp_path / "log", ["sudo", "-n"])
+    until(lambda: not process.lives(pid))
+    [argv] = fake_program.calls("sudo")
+    assert argv[:3] == ["-n", "sh", "-c"]
+    assert (tmp_path / "log").read_text() == "hello\n"
+
+
+def test_a_child_that_ended_and_nobody_asked_after_does_not_live():
+    child = subprocess.Popen(["true"])
+    try:
+        until(lambda: not process.lives(child.pid))
+    finally:
+        child.wait()
 
 
 def test_a_program_that_signals_its_group_does_not_end_us():

@@ -53,5 +53,14 @@ def test_arguments():
     assert host.argv_for_refresh(["sudo"]) == ["sudo", "apt-get", "-q", "update"]
     assert host.argv_for_installation([], ["a", "b"]) == [
         "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-y", "-o", "Dpkg::Use-Pty=0",
-        "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends", "install", "a", "b",
+        "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends", "--no-remove", "install",
+        "--reinstall", "a", "b",
     ]  # fmt: skip
+
+
+def test_states_of_packages():
+    """A package may be there for several architectures; the one that is unfinished counts."""
+    listing = "a\tinstalled\nb\thalf-configured\nb\tinstalled\nc\tinstalled\nc\tunpacked\nnoise\n"
+    assert host.parse_states(listing) == {
+        "a": "installed", "b": "half-configured", "c": "unpacked",
+    }  # fmt: skip
