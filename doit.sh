@@ -77,16 +77,33 @@ make_environment() {
     cp "$lock" "$stamp"
 }
 
-if ! cmp -s "$lock" "$stamp" || ! [ -x "$venv/bin/python" ]; then
-    make_environment "$@"
+# What .env sets. In a process of its own: whatever its lines do, this goes on and can say so.
+settings_of() {
+    sh -n "$1" && (
+        set -a
+        # shellcheck source=/dev/null
+        . "$1" >&2
+        export -p
+    )
+}
+
+# The environment wins: a variable that is set for one run is meant for that run.
+load_settings() {
+    [ -f "$1" ] || die "$1 is no file" "make it one; .env.example shows how."
+    environment=$(export -p)
+    if ! settings=$(settings_of "$1") || [ -z "$settings" ]; then
+        die "$1 is no shell file of settings" "correct what is told above; .env.example shows how."
+    fi
+    eval "$settings"
+    eval "$environment"
+}
+
+if [ -e "$root/.env" ] || [ -L "$root/.env" ]; then
+    load_settings "$root/.env"
 fi
 
-if [ -f "$root/.env" ]; then
-    sh -n "$root/.env" || die ".env is no shell file" "correct the line above; .env.example shows how."
-    set -a
-    # shellcheck source=/dev/null
-    . "$root/.env"
-    set +a
+if ! cmp -s "$lock" "$stamp" || ! [ -x "$venv/bin/python" ]; then
+    make_environment "$@"
 fi
 
 # What is named on the command line is named from where this was called.

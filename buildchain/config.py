@@ -6,25 +6,27 @@ compares the two). Spec: chapter 9.3.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from buildchain import env_file, roots
 from buildchain.errors import ConfigError
 
-ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=")
 # `-` may not lead: the value becomes a file name and a volume id.
 PROJECT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,15}")
-# Not ours, but sensible in .env: they tell the tools how to reach the world.
-PASSED_ON = re.compile(r"DOCKER_\w+|PIP_\w+|SSL_CERT_\w+|(?i:https?_proxy|all_proxy|no_proxy)")
 MIRROR = re.compile(r"[^\s=]+=https?://[^\s/@=]+(/[^\s=]*)?")
 HOST = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9a-fA-F:]+\](:[0-9]+)?")
 DIGEST_REFERENCE = re.compile(r"[a-z0-9./:_-]+@sha256:[0-9a-f]{64}")
 FINGERPRINT = re.compile(r"[0-9A-Fa-f]{40}")
 LOCK_POLICIES = ("roll", "strict")
+# A colon would end the path where Docker mounts it.
+UNUSABLE_IN_PATHS = re.compile(r"[:\x00-\x1f\x7f]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# From the first date that archives (ZIP) know to the last that OpenPGP and gpg do.
+EPOCHS = range(315532800, 2**32)  # 1980-01-01 to 2106-02-07, seconds since 1970
 # It becomes an argument of vagrant, and with Docker an image's tag.
 SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 PROVIDERS = ("docker", "libvirt", "virtualbox")
@@ -128,10 +130,18 @@ def _not_empty(value: str) -> object:
 
 def _path(value: str) -> object:
     _not_empty(value)
+    if UNUSABLE_IN_PATHS.search(value):
+        raise ValueError("a path without colons and control characters")
     try:
         return Path(value).expanduser()
     except RuntimeError as error:
         raise ValueError("a path whose user exists") from error
+
+
+def _epoch(value: str) -> object:
+    if value and not (value.isascii() and value.isdigit() and int(value) in EPOCHS):
+        raise ValueError(f"seconds since 1970, from {EPOCHS[0]} (1980) to {EPOCHS[-1]} (2106)")
+    return value
 
 
 def _shell_words(value: str) -> object:
@@ -185,7 +195,7 @@ OPTIONS = (
         "SOURCE_DATE_EPOCH",
         "",
         "date of everything on the ISO, seconds since 1970; empty: the last commit's",
-        _matching(re.compile(r"[0-9]{1,11}"), "seconds since 1970"),
+        _epoch,
     ),
     Option(
         "REGISTRY_MIRRORS",
@@ -245,31 +255,44 @@ def load(root: Path, environ: Mapping[str, str]) -> Config:
 
     :raises ConfigError: naming every unknown option in ``.env`` and every bad value.
     """
-    problems = list(_unknown_options(root / ".env"))
+    problems = list(env_file.problems(root / ".env", [option.name for option in OPTIONS]))
     values: dict[str, str] = {}
+    bad: list[str] = []
     for option in OPTIONS:
         value = environ.get(option.name) or option.default
         try:
             option.check(value)
         except ValueError as error:
-            problems.append(f"{option.name}={value}: expected {error}")
+            bad.append(option.name)
+            problems.append(f"{option.name}={_visible(value)}: expected {error}")
         values[option.name] = value
     problems += _profile_problems(root, values["PROFILE"])
+    if not {"BUILD_ROOT", "CACHE_ROOT"} & set(bad):
+        folders = (_folder(root, values[name]) for name in ("BUILD_ROOT", "CACHE_ROOT"))
+        problems += roots.problems(root, *folders)
     if problems:
         raise ConfigError("; ".join(problems))
     return _config(root, values)
 
 
+def _visible(value: str) -> str:
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", value)
+
+
+def _folder(root: Path, value: str) -> Path:
+    return (root / Path(value).expanduser()).absolute()
+
+
 def _config(root: Path, values: Mapping[str, str]) -> Config:
     def file(name: str) -> Path | None:
-        return (root / Path(values[name]).expanduser()).absolute() if values[name] else None
+        return _folder(root, values[name]) if values[name] else None
 
     epoch = values["SOURCE_DATE_EPOCH"]
     return Config(
         root=root,
         project_name=values["PROJECT_NAME"],
-        build_root=(root / Path(values["BUILD_ROOT"]).expanduser()).absolute(),
-        cache_root=(root / Path(values["CACHE_ROOT"]).expanduser()).absolute(),
+        build_root=_folder(root, values["BUILD_ROOT"]),
+        cache_root=_folder(root, values["CACHE_ROOT"]),
         profile=values["PROFILE"],
         base_image=values["BASE_IMAGE"],
         lock_policy=values["LOCK_POLICY"],
@@ -297,20 +320,3 @@ def _profile_problems(root: Path, profile: str) -> list[str]:
         return []
     known = sorted(path.parent.name for path in pins.glob("*/profile.toml"))
     return [f"PROFILE={profile}: expected one of {', '.join(known)}"]
-
-
-def _unknown_options(env_file: Path) -> list[str]:
-    """Name what ``.env`` assigns and nothing reads, with the nearest known name."""
-    if not env_file.is_file():
-        return []
-    known = [option.name for option in OPTIONS]
-    problems = []
-    text = env_file.read_text(encoding="utf-8", errors="replace")
-    for number, line in enumerate(text.splitlines(), 1):
-        match = ASSIGNMENT.match(line)
-        if match is None or match[1] in known or PASSED_ON.fullmatch(match[1]):
-            continue
-        near = difflib.get_close_matches(match[1], known, 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        problems.append(f".env line {number}: {match[1]} is not an option{hint}")
-    return problems

@@ -34,7 +34,9 @@ class BuildError(Exception):
 class ConfigError(BuildError):
     """A setting in ``.env`` or the environment is unknown or has a bad value."""
 
-    default_solution = "Correct it in .env; .env.example lists every option and its values."
+    default_solution = (
+        "Correct it in .env or the environment; .env.example lists every option and its values."
+    )
 
 
 class PinError(BuildError):

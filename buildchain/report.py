@@ -28,7 +28,7 @@ from typing import IO, Any
 from doit import reporter
 from doit.globals import Globals
 
-from buildchain import events
+from buildchain import events, roots
 from buildchain.errors import BuildError, SpaceError
 
 STATUS_EVERY = 0.5  # seconds between two updates of the status line
@@ -57,6 +57,7 @@ def make_root(build_root: Path) -> None:
     """
     try:
         build_root.mkdir(parents=True, exist_ok=True)
+        roots.mark(build_root)
     except OSError as error:
         raise _unwritable(build_root, error) from error
 

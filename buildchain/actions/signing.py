@@ -7,11 +7,12 @@ never in the build root; GnuPG's home is a short-lived folder so that no agent s
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from buildchain import events, process, receipt
@@ -22,6 +23,7 @@ from buildchain.tools import gpg
 
 STEM = "metalk8s"  # of the files of public keys
 KEY_ID = 16  # digits
+UNUSABLE = "Unusable secret key"  # what gpg says of one that is not valid at the date
 
 
 @dataclass(frozen=True)
@@ -29,34 +31,43 @@ class Signer:
     """A key ready to sign, and the others that sign the medium with it.
 
     :param is_development: the key was made here; nothing it signs is a release.
+    :param since: fingerprint to the first date at which the key can sign, seconds since 1970.
     """
 
     home: Path
     fingerprint: str
     is_development: bool
     others: tuple[str, ...] = ()
+    since: Mapping[str, int] = field(default_factory=dict)
 
     def sign(
         self, file: Path, output: Path, *, epoch: int, kind: str = "detached", by_all: bool = False
     ) -> Path:
         """Write a signature of ``file``; ``output`` appears whole.
 
+        :param epoch: its date, unless a key is newer: then that key's (ADR 14).
         :param by_all: by the others too.
         :raises SigningError: a key cannot be used.
         """
         part = output.with_name(f".{output.name}.part")
         part.unlink(missing_ok=True)
         keys = (self.fingerprint, *(self.others if by_all else ()))
-        argv = gpg.argv_for_signature(self.home, keys, file, part, epoch=epoch, kind=kind)
-        self._run(argv)
+        date = self._date(epoch, keys)
+        argv = gpg.argv_for_signature(self.home, keys, file, part, epoch=date, kind=kind)
+        self._run(argv, date)
         part.chmod(0o644)
         part.replace(output)
         return output
 
     def sign_rpms(self, rpms: Sequence[Path], *, epoch: int) -> None:
-        """Sign RPM packages in place."""
+        """Sign RPM packages in place; of ``epoch`` goes what :meth:`sign` says."""
         program = shutil.which("gpg") or "/usr/bin/gpg"
-        self._run(gpg.argv_for_rpms(self.home, self.fingerprint, epoch, rpms, program=program))
+        date = self._date(epoch, (self.fingerprint,))
+        argv = gpg.argv_for_rpms(self.home, self.fingerprint, date, rpms, program=program)
+        self._run(argv, date)
+
+    def _date(self, epoch: int, keys: Sequence[str]) -> int:
+        return max(epoch, *(self.since.get(key, 0) for key in keys))
 
     def export(self, folder: Path, stem: str) -> tuple[Path, Path]:
         """Write the public key as ``<stem>.gpg`` (for gpgv) and ``<stem>.asc`` (for rpm, apt)."""
@@ -79,7 +90,7 @@ class Signer:
             self._run(argv)
         return binary, armored
 
-    def _run(self, argv: Sequence[str | Path]) -> None:
+    def _run(self, argv: Sequence[str | Path], date: int = 0) -> None:
         try:
             process.run(argv)
         except CommandError as error:
@@ -87,9 +98,19 @@ class Signer:
             raise SigningError(
                 f"key {keys} cannot sign",
                 details=error.details,
-                solution="Unlock the key in your gpg-agent, or unset SIGNING_KEY for a "
-                "development build.",
+                solution=_remedy(error.details, date),
             ) from error
+
+
+def _remedy(details: str, date: int) -> str:
+    """Return what helps against gpg's refusal to sign as of a date."""
+    if UNUSABLE in details:
+        day = datetime.datetime.fromtimestamp(date, datetime.UTC).date()
+        return (
+            f"Signatures are dated {day} here, when it had expired or was revoked: extend it, name "
+            "another in SIGNING_KEY, or unset that for a development build."
+        )
+    return "Unlock the key in your gpg-agent, or unset SIGNING_KEY for a development build."
 
 
 @contextlib.contextmanager
@@ -101,24 +122,28 @@ def signer(layout: Layout, signing_key: str) -> Iterator[Signer]:
     """
     if signing_key:
         first, *others = signing_key.split()
-        home = _user_home((first, *others))
-        yield Signer(home, first, is_development=False, others=tuple(others))
+        home, since = _user_home((first, *others))
+        yield Signer(home, first, is_development=False, others=tuple(others), since=since)
         return
     if not layout.development_key.is_file():
         _make_development_key(layout.development_key)
     with _home() as home:
         process.run(gpg.argv_for_import(home, layout.development_key))
-        fingerprint = gpg.parse_fingerprint(process.run(gpg.argv_for_listing(home)))
-        yield Signer(home, fingerprint, is_development=True)
+        listing = process.run(gpg.argv_for_listing(home))
+        fingerprint = gpg.parse_fingerprint(listing)
+        since = {fingerprint: gpg.parse_first_date(listing)}
+        yield Signer(home, fingerprint, is_development=True, since=since)
 
 
-def _user_home(keys: Sequence[str]) -> Path:
-    home = Path(os.environ.get("GNUPGHOME", "~/.gnupg")).expanduser()
-    missing = []
+def _user_home(keys: Sequence[str]) -> tuple[Path, dict[str, int]]:
+    """Return the user's GnuPG home, and since when each key can sign."""
+    home = Path(os.environ.get("GNUPGHOME") or "~/.gnupg").expanduser()
+    missing, since = [], {}
     for key in keys:
         listing = ""
         with contextlib.suppress(CommandError):
             listing = process.run([*gpg.argv_for_listing(home), key])
+        since[key] = gpg.parse_first_date(listing)
         if gpg.parse_fingerprint(listing) != key:
             missing.append(key)
     if missing:
@@ -126,7 +151,7 @@ def _user_home(keys: Sequence[str]) -> Path:
             f"no secret key {', '.join(missing)} in {home}",
             solution="Import it, or unset SIGNING_KEY for a development build.",
         )
-    return home
+    return home, since
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """Argument lists for GnuPG and rpmsign.
 
 Programs: ``gpg``, ``gpgv``, ``gpgconf``, ``rpmsign``. Signatures carry a given time, so the same
-key over the same bytes gives the same signature.
+key over the same bytes gives the same signature; no key signs at a time before its own.
 """
 
 from __future__ import annotations
@@ -57,6 +57,25 @@ def parse_fingerprint(listing: str) -> str:
         if fields[0] == "fpr":
             return fields[9]
     return ""
+
+
+def parse_first_date(listing: str) -> int:
+    """Return the first date at which the key of a listing can sign, in seconds since 1970.
+
+    Its own, or that of the oldest of its subkeys that sign and are not revoked (GnuPG's
+    ``doc/DETAILS``); 0 when there is none.
+    """
+    made, signing = 0, []
+    for line in listing.splitlines():
+        fields = line.split(":")
+        if fields[0] not in {"sec", "ssb"} or not fields[5].isdigit():
+            continue
+        created = int(fields[5])
+        made = made or created
+        # Small letters are what the (sub)key itself can do, capitals the key as a whole.
+        if "s" in fields[11] and fields[1] != "r":
+            signing.append(created)
+    return max(made, min(signing)) if signing else 0
 
 
 def argv_for_secret_export(home: Path, fingerprint: str, output: Path) -> list[str | Path]:

@@ -1,3 +1,5 @@
+import datetime
+import re
 import subprocess
 
 import pytest
@@ -105,6 +107,128 @@ def two_keys(monkeypatch, tmp_path, require):
     ).stdout.decode()
     yield [line.split(":")[9] for line in listed.splitlines() if line.startswith("fpr:")]
     subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)
+
+
+NEW = 1795305600  # 2026-11-22, later than EPOCH
+
+
+@pytest.fixture
+def new_keys(monkeypatch, tmp_path, require):
+    """Return release keys by name, all made long after what they are to sign."""
+    binary = require("gpg")
+    home = tmp_path / "gnupg"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(home))
+    base = [binary, "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
+
+    def run(*argv):
+        done = subprocess.run([*base, *argv], check=True, capture_output=True, text=True)
+        return done.stdout
+
+    keys = {}
+    for name, created, usage, subkey in (
+        ("new", NEW, "sign", None),
+        ("with a new subkey", gpg.DEVELOPMENT_KEY_CREATED, "cert", NEW + 1),
+        ("with another new subkey", gpg.DEVELOPMENT_KEY_CREATED, "sign", NEW + 2),
+        ("old", gpg.DEVELOPMENT_KEY_CREATED, "sign", None),
+    ):
+        run("--faked-system-time", f"{created}!", "--quick-gen-key", name, "rsa1024", usage, "0")
+        listing = run("--list-secret-keys", "--with-colons", f"={name}")
+        keys[name] = gpg.parse_fingerprint(listing)
+        if subkey:
+            moment = ("--faked-system-time", f"{subkey}!")
+            run(*moment, "--quick-add-key", keys[name], "rsa1024", "sign", "0")
+    yield keys
+    subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)
+
+
+def date_of(signature):
+    argv = ["gpg", "--batch", "--list-packets", signature]
+    told = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return sorted({int(date) for date in re.findall(r"created (\d{9,})", told)})
+
+
+@pytest.mark.parametrize(
+    ("names", "by_all", "date"),
+    [
+        (["old"], False, EPOCH),
+        (["new"], False, NEW),
+        (["with a new subkey"], False, NEW + 1),
+        (["with another new subkey"], False, EPOCH),
+        (["old", "new"], False, EPOCH),
+        (["old", "new"], True, NEW),
+        (["new", "old"], False, NEW),
+        (["new", "with a new subkey"], True, NEW + 1),
+    ],
+)
+def test_a_key_newer_than_the_content_signs(layout, new_keys, tmp_path, names, by_all, date):
+    """At its own date, the same each time, and in a way that others accept."""
+    keys = [new_keys[name] for name in names]
+    file = tmp_path / "file"
+    file.write_text("text\n")
+    made = []
+    for name in ("one", "two"):
+        with signing.signer(layout, " ".join(keys)) as signer:
+            made.append(signer.sign(file, tmp_path / name, epoch=EPOCH, by_all=by_all))
+            rings = [signer.export(tmp_path / "ring", "k")[0]]
+            rings += signer.export_others(tmp_path / "ring", "k")
+    assert made[0].read_bytes() == made[1].read_bytes()
+    assert date_of(made[0]) == [date]
+    options = [word for ring in rings if ring.suffix == ".gpg" for word in ("--keyring", ring)]
+    argv = ["gpgv", *options, made[0], file]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_rpms_are_signed_by_a_new_key(layout, new_keys, fake_program, tmp_path):
+    fake_program("rpmsign")
+    with signing.signer(layout, new_keys["new"]) as signer:
+        signer.sign_rpms([tmp_path / "a.rpm"], epoch=EPOCH)
+        signer.sign_rpms([tmp_path / "a.rpm"], epoch=NEW + 5)
+    dates = [re.findall(r"--faked-system-time (\d+)!", " ".join(argv))
+             for argv in fake_program.calls("rpmsign")]  # fmt: skip
+    assert dates == [[str(NEW)], [str(NEW + 5)]]
+
+
+def test_an_expired_key_is_told_with_the_date(layout, new_keys, tmp_path, monkeypatch):
+    base = ["gpg", "--batch", "--quiet", "--pinentry-mode", "loopback", "--passphrase", ""]
+    moment = ["--faked-system-time", f"{EPOCH - 10 * 86400}!"]
+    argv = [*base, *moment, "--quick-gen-key", "short", "rsa1024", "sign", "1d"]
+    subprocess.run(argv, check=True, capture_output=True)
+    listing = ["gpg", "--batch", "--list-secret-keys", "--with-colons", "=short"]
+    told = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    (tmp_path / "file").write_text("x")
+    with (
+        signing.signer(layout, gpg.parse_fingerprint(told)) as signer,
+        pytest.raises(SigningError, match="cannot sign") as caught,
+    ):
+        signer.sign(tmp_path / "file", tmp_path / "sig", epoch=EPOCH)
+    day = datetime.datetime.fromtimestamp(EPOCH, datetime.UTC).date()
+    assert f"dated {day} here, when it had expired or was revoked" in caught.value.solution
+
+
+def records(*rows):
+    return "".join(
+        f"{kind}:{validity}:2048:1:ID:{date}:::u:::{can}:::+:::23::0:\nfpr:::::::::F{date}:\n"
+        for kind, validity, date, can in rows
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "date"),
+    [
+        ([], 0),
+        ([("sec", "u", 5, "scSC")], 5),
+        ([("sec", "u", 5, "cSC"), ("ssb", "u", 7, "s")], 7),
+        ([("sec", "u", 5, "cSC"), ("ssb", "u", 9, "s"), ("ssb", "u", 7, "s")], 7),
+        ([("sec", "u", 5, "cSC"), ("ssb", "r", 6, "s"), ("ssb", "u", 7, "s")], 7),
+        ([("sec", "u", 5, "cSC"), ("ssb", "u", 4, "s")], 5),
+        ([("sec", "u", 5, "cSCE"), ("ssb", "u", 6, "e")], 0),
+        ([("sec", "u", 5, "scESC"), ("ssb", "u", 6, "e")], 5),
+    ],
+)
+def test_the_first_date_of_a_key(rows, date):
+    assert gpg.parse_first_date(records(*rows)) == date
 
 
 def test_several_keys_sign_the_medium(keyed, two_keys, root):

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from buildchain import config
+from buildchain import config, process
 from buildchain.actions import host
 from buildchain.errors import ConfigError
 from buildchain.model import Image, Tool
 from buildchain.tools import git, iso, skopeo
+from tests.conftest import ROOT
 
 HEX = "0123456789abcdef" * 4
 
@@ -45,7 +46,8 @@ def test_defaults(checkout, monkeypatch, tmp_path):
         ("BASE_IMAGE", f"reg:5000/a/b@sha256:{HEX}", "base_image", f"reg:5000/a/b@sha256:{HEX}"),
         ("SIGNING_KEY", "ab" * 20, "signing_key", "AB" * 20),
         ("SIGNING_KEY", f" {'ab' * 20}  {'CD' * 20}", "signing_key", f"{'AB' * 20} {'CD' * 20}"),
-        ("SOURCE_DATE_EPOCH", "0", "source_date_epoch", 0),
+        ("SOURCE_DATE_EPOCH", "315532800", "source_date_epoch", 315532800),
+        ("SOURCE_DATE_EPOCH", "4294967295", "source_date_epoch", 4294967295),
         ("SOURCE_DATE_EPOCH", "1700000000", "source_date_epoch", 1700000000),
         ("REGISTRY_MIRRORS", "", "registry_mirrors", ()),
         (
@@ -89,7 +91,6 @@ def test_an_empty_variable_means_the_default(checkout):
         ("PROJECT_NAME", "a/b"),
         ("PROJECT_NAME", "a b"),
         ("BUILD_ROOT", " "),
-        ("CACHE_ROOT", "\t"),
         ("PROFILE", "defualt"),
         ("PROFILE", "../default"),
         ("BASE_IMAGE", "debian:12"),
@@ -97,6 +98,11 @@ def test_an_empty_variable_means_the_default(checkout):
         ("SIGNING_KEY", "12345678"),
         ("SOURCE_DATE_EPOCH", "yesterday"),
         ("SOURCE_DATE_EPOCH", "-1"),
+        ("SOURCE_DATE_EPOCH", "0"),
+        ("SOURCE_DATE_EPOCH", "315532799"),
+        ("SOURCE_DATE_EPOCH", "4294967296"),
+        ("SOURCE_DATE_EPOCH", "99999999999"),
+        ("SOURCE_DATE_EPOCH", "１７００００００００"),
         ("REGISTRY_MIRRORS", "r.example"),
         ("REGISTRY_MIRRORS", "r.example=m.example"),
         ("REGISTRY_MIRRORS", "r.example=https://user:secret@m.example"),
@@ -142,6 +148,38 @@ def test_unknown_name_in_env_file(checkout, line, problem):
     with pytest.raises(ConfigError) as caught:
         config.load(checkout, {})
     assert caught.value.reason == problem
+
+
+@pytest.mark.parametrize("name", ["DOCKER_BNI", "VAGRANT_PROVIDRE", "DOCKER_BIN_"])
+def test_a_misspelt_option_is_none_that_is_passed_on(checkout, name):
+    (checkout / ".env").write_text(f"{name}=x\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"{name} is not an option \(did you mean "):
+        config.load(checkout, {})
+
+
+def test_control_characters_in_a_value_are_shown(checkout):
+    with pytest.raises(ConfigError, match=r"LOCK_POLICY=strict\\x0d: expected one of"):
+        config.load(checkout, {"LOCK_POLICY": "strict\r"})
+    with pytest.raises(ConfigError, match=r"CACHE_ROOT=\\x09: expected a value"):
+        config.load(checkout, {"CACHE_ROOT": "\t"})
+
+
+def test_every_variable_that_processes_get_may_stand_in_env_file(checkout):
+    """Not those that each environment has anyway, as it would win."""
+    names = [*process.KEPT, "DOCKER_HOST", "VAGRANT_HOME", "SSL_CERT_DIR", "PIP_INDEX_URL"]
+    names += ["GNUPGHOME", "https_proxy", "ALL_PROXY", "ftp_proxy", "NO_COLOR", "CI", "PYTHON"]
+    names = [name for name in names if name not in {"PATH", "HOME", "USER", "LOGNAME"}]
+    (checkout / ".env").write_text("".join(f"{name}=x\n" for name in names), encoding="utf-8")
+    config.load(checkout, {})
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    for name in ("GNUPGHOME", "TMPDIR", "XDG_RUNTIME_DIR", "VAGRANT_HOME", "NO_COLOR", "PYTHON"):
+        assert name in example
+
+
+def test_an_env_file_that_cannot_be_read(checkout):
+    (checkout / ".env").mkdir()
+    with pytest.raises(ConfigError, match=r"\.env cannot be read \(Is a directory\)"):
+        config.load(checkout, {})
 
 
 def test_names_that_are_passed_on_are_known(checkout):

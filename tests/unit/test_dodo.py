@@ -76,7 +76,11 @@ def test_iso_from_nothing(made, require):
     assert any(n.startswith("packages/redhat/metalk8s-el9/") and n.endswith(".rpm") for n in names)
     assert any(n.startswith("packages/debian/metalk8s/pool/") for n in names)
     assert not any("/." in f"/{name}" for name in names), "nothing unfinished"
-    assert {p.name for p in build.iterdir() if p.name.startswith(".")} == {".doit.json", ".lock"}
+    assert {p.name for p in build.iterdir() if p.name.startswith(".")} == {
+        ".doit.json",
+        ".lock",
+        ".metalk8s",
+    }
     assert list((build / "tmp").iterdir()) == []
 
 

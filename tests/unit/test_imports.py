@@ -26,9 +26,11 @@ RANKS = {
             "layout",
             "listing",
             "config",
+            "env_file",
             "errors",
             "receipt",
             "reference",
+            "roots",
         )
     },
 }
