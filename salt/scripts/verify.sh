@@ -36,6 +36,8 @@ END
 
 # What nothing hashes to.
 EMPTY=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+# Notation by which a signature of a new key names the key that it replaces.
+REPLACES=replaces@metalk8s
 BAD_SIGNATURE=10 UNKNOWN_KEY=11 CHANGED=12 MISSING=13 EXTRA=14 TOO_OLD=15
 
 die() { # status, sentence
@@ -73,7 +75,7 @@ number() { # option, value
 add_key() {
     if [ ! -f "$1" ] || [ ! -r "$1" ]; then die 1 "--key $1: is no file that can be read"; fi
     keys=$((keys + 1))
-    ring=$scratch/key$keys.gpg
+    ring=$scratch/given$keys.gpg
     if grep -q '^-----BEGIN PGP PUBLIC KEY BLOCK' "$1"; then
         # The last line of an armor, after =, is a checksum.
         sed -e '1,/^[[:space:]]*$/d' -e '/^=/,$d' -e '/^-----/,$d' "$1" | base64 -d >"$ring" ||
@@ -89,32 +91,104 @@ add_key() {
     esac
 }
 
-# A key that the medium brings, signed by a key that was given, counts as given: that is how keys are replaced.
-introduce_keys() { # folder of keys
-    for introduced in "$1"/*.gpg; do
-        if [ ! -f "$introduced" ] || [ ! -f "$introduced.sig" ]; then continue; fi
-        if verify_signature "$introduced.sig" "$introduced" && [ "$valid" -ge 1 ]; then
-            keys=$((keys + 1))
-            cat "$introduced" >"$scratch/key$keys.gpg"
-            printf 'verify.sh: note: %s introduces a new key; keep a copy for later media\n' "$introduced" >&2
-        fi
+# Checks a signature with some keys; what gpgv found is in $scratch/status, its words in $scratch/said.
+check_with() { # signature, file, rings
+    signature=$1 signed=$2
+    shift 2
+    for ring in "$@"; do
+        set -- "$@" --keyring "$ring"
+        shift
     done
+    gpgv --status-fd 3 "$@" "$signature" "$signed" 3>"$scratch/status" >"$scratch/said" 2>&1 || :
 }
 
-# Sets `valid` (number of different keys with a good signature) and `bad` (number of bad ones).
+# Tells, of each good signature, the key (its primary one), and the key that it says is replaced: its own unless it
+# names another. Good signatures of expired or revoked keys are announced by other words than GOODSIG. gpgv ends at a
+# bad signature: so that the order of them does not matter, none counts then.
+signers() {
+    awk -v notation="$REPLACES" '
+        $2 == "NEWSIG" { good = 0; replaced = "" }
+        $2 == "GOODSIG" { good = 1 }
+        $2 == "NOTATION_NAME" { name = $3 }
+        $2 == "NOTATION_DATA" && name == notation { replaced = replaced toupper($3) }
+        $2 == "VALIDSIG" && good { found = found $NF " " (replaced == "" ? $NF : replaced) "\n" }
+        $2 == "BADSIG" { bad = 1 }
+        END { if (!bad) printf "%s", found }
+    ' "$scratch/status" | sort -u
+}
+
+# Sets `valid` (number of different holders of given keys with a good signature) and `bad` (number of bad ones).
 verify_signature() { # signature, file
-    rings=
-    i=1
-    while [ "$i" -le "$keys" ]; do
-        rings="$rings --keyring $scratch/key$i.gpg"
-        i=$((i + 1))
-    done
-    # shellcheck disable=SC2086  # a list of options without blanks in them
-    gpgv --status-fd 3 $rings "$1" "$2" 3>"$scratch/status" >"$scratch/said" 2>&1 || :
-    # Good signatures of expired or revoked keys are announced by other words than GOODSIG.
-    valid=$(awk '$2 == "NEWSIG" { good = 0 } $2 == "GOODSIG" { good = 1 } $2 == "VALIDSIG" && good { print $NF }' \
-        "$scratch/status" | sort -u | grep -c .) || :
+    check_with "$1" "$2" "$scratch"/given*.gpg
     bad=$(grep -c '^\[GNUPG:\] BADSIG ' "$scratch/status") || :
+    others=$(sed -n 's/^\[GNUPG:\] ERRSIG \([0-9A-F]*\) .*/\1/p' "$scratch/status" | sort -u | tr '\n' ' ')
+    signers | cut -d ' ' -f 1 | sort -u >"$scratch/holders"
+    valid=$(grep -c . "$scratch/holders") || :
+}
+
+# Keys that the medium brings can take the places of given ones: that is how keys are replaced.
+count_successors() { # signature, file, folder of keys
+    : >"$scratch/successors"
+    for introduced in "$3"/*.gpg; do
+        if [ ! -f "$introduced" ] || [ ! -f "$introduced.sig" ]; then continue; fi
+        cat "$introduced" >"$scratch/introduced.gpg"
+        cat "$introduced.sig" >"$scratch/introduced.sig"
+        is_one_key "$scratch/introduced.gpg" || continue
+        check_with "$1" "$2" "$scratch/introduced.gpg"
+        successor=$(signers | cut -d ' ' -f 1)
+        # A key has one place: a given one has its own.
+        if [ -z "$successor" ] || grep -qx "$successor" "$scratch/holders"; then continue; fi
+        check_with "$scratch/introduced.sig" "$scratch/introduced.gpg" "$scratch"/given*.gpg
+        for place in $(signers | places); do
+            printf '%s %s\n' "$successor" "$place" >>"$scratch/successors"
+            printf 'verify.sh: note: %s introduces a new key, in the place of %s; keep a copy for later media\n' \
+                "$introduced" "$place" >&2
+        done
+    done
+    # Two files may bring the same key, for two places: it has none then.
+    sort -u "$scratch/successors" | awk '
+        { count[$1]++; place[$1] = $2 }
+        END { for (key in count) if (count[key] == 1) print place[key] }
+    ' >>"$scratch/holders"
+    valid=$(sort -u "$scratch/holders" | grep -c .) || :
+}
+
+# Of the pairs of signer and replaced key: those replaced that signed it themselves, with as many others as asked for.
+places() {
+    awk -v wanted="$wanted" '
+        { count[$2]++ }
+        $1 == $2 { itself[$2] = 1 }
+        END { for (place in count) if (itself[place] && count[place] >= wanted) print place }
+    '
+}
+
+# A key has one public key packet; user ids, subkeys and signatures belong to it (RFC 4880, 4.2, 4.3 and 11.1).
+is_one_key() { # file
+    od -A n -v -t u1 "$1" | awk '
+        { for (i = 1; i <= NF; i++) octet[count++] = $i }
+        function number(octets) { # big-endian
+            for (value = 0; octets > 0; octets--) value = value * 256 + octet[at++]
+            return value
+        }
+        END {
+            while (at < count) {
+                head = octet[at++]
+                if (head >= 192) {
+                    tag = head - 192; size = number(1)
+                    if (size >= 224 && size < 255) exit 1
+                    if (size == 255) size = number(4)
+                    else if (size >= 192) size = (size - 192) * 256 + number(1) + 192
+                } else {
+                    tag = int((head - 128) / 4); size = number(2 ^ (head % 4))
+                    if (head < 128 || head % 4 == 3) exit 1
+                }
+                if (tag == 6) keys++
+                else if (tag != 2 && tag != 13 && tag != 14 && tag != 17) exit 1
+                at += size
+            }
+            exit !(keys == 1 && at == count)
+        }
+    '
 }
 
 check_signature() { # signature, file
@@ -128,12 +202,10 @@ check_signature() { # signature, file
         die $BAD_SIGNATURE "the signature $1 is bad: $2 is not what was signed"
     fi
     if [ "$valid" -lt "$wanted" ] && [ -d "$root/keys" ]; then
-        introduce_keys "$root/keys"
-        verify_signature "$1" "$2"
+        count_successors "$1" "$2" "$root/keys"
     fi
     if [ "$valid" -lt "$wanted" ]; then
-        made=$(sed -n 's/^\[GNUPG:\] ERRSIG \([0-9A-F]*\) .*/\1/p' "$scratch/status" | sort -u | tr '\n' ' ')
-        die $UNKNOWN_KEY "$2 has $valid signatures by the keys given, $wanted wanted${made:+; others: $made}"
+        die $UNKNOWN_KEY "$2 has $valid signatures by the keys given, $wanted wanted${others:+; others: $others}"
     fi
     say "signature  good: $valid of $wanted wanted"
 }
@@ -300,7 +372,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-need awk base64 basename dd find grep mkfifo mktemp sed sort xargs
+need awk base64 basename cut dd find grep mkfifo mktemp od sed sort xargs
 find_hasher
 [ -n "$insecure" ] || need gpgv
 [ -n "$key_files" ] || [ -n "$insecure" ] ||

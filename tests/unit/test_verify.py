@@ -361,7 +361,7 @@ def test_a_bad_key_file(verify, tmp_path, content):
 
 
 TOOLS = ("awk", "base64", "basename", "cat", "cut", "dd", "dirname", "find", "grep", "head",
-         "mkfifo", "mktemp", "rm", "sed", "sh", "sort", "tr", "xargs")  # fmt: skip
+         "mkfifo", "mktemp", "od", "rm", "sed", "sh", "sort", "tr", "xargs")  # fmt: skip
 
 
 @pytest.fixture
