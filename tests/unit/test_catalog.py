@@ -336,3 +336,9 @@ def test_bad_pins_of_pulled_images(checkout, old, new, problem):
     with pytest.raises(PinError) as caught:
         catalog.load(checkout, "tiny")
     assert problem in caught.value.reason
+
+
+def test_nginx_says_the_port_it_serves_on(root):
+    ports = (root / "salt/states/metalk8s/parameters/ports.yaml").read_text()
+    number = re.search(r"(?m)^repositories:\n  number: (\d+)$", ports)[1]
+    assert f"\nEXPOSE {number}\n" in (root / "images/nginx/Dockerfile").read_text()
