@@ -77,7 +77,7 @@ verify() {
     (IFS='
 ' && set -f && exec sh "$root/verify.sh" --quiet $verification "$root") || status=$?
     [ "$status" -eq 0 ] || die "$status" "the medium at $root cannot be trusted; nothing was changed" \
-        "Get it again, with its key by another way; docs: verify-a-medium."
+        "Get it again, with its key by another way; docs/how-to/verify-a-medium.md, on every medium, says how."
     verified=$(($(date +%s) - began))
 }
 
