@@ -5,6 +5,7 @@ from buildchain.errors import BuildError
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.diff import task_diff
+from buildchain.tasks.documents import task__documents_deploy
 from buildchain.tasks.foundations import (
     task__apt_update,
     task__base_image,
@@ -75,6 +76,7 @@ __all__ = [
     "task__builder_image",
     "task__debian_closure",
     "task__dev_environment",
+    "task__documents_deploy",
     "task__image_build",
     "task__image_dedup_layers",
     "task__image_pull",

@@ -135,6 +135,11 @@ class Layout:
         return self.build / "salt_tree"
 
     @property
+    def documents(self) -> Path:
+        """The manual, laid out as on the ISO."""
+        return self.build / "documents"
+
+    @property
     def keys(self) -> Path:
         return self.build / "keys"
 

@@ -13,7 +13,14 @@ import re
 from collections.abc import Collection, Mapping
 
 from buildchain import listing
-from buildchain.actions import image_check, medium_check, package_check, script_check, states
+from buildchain.actions import (
+    document_check,
+    image_check,
+    medium_check,
+    package_check,
+    script_check,
+    states,
+)
 from buildchain.actions.contents import Contents
 from buildchain.actions.medium_check import Check, Versions, some
 from buildchain.actions.states import PILLAR, STATES, VERSIONS, Reader
@@ -22,12 +29,15 @@ from buildchain.errors import ContentError
 OPERATOR, VERIFIER = "the operator", "whoever verifies the medium"
 # What nothing on the medium has to name: who begins with it.
 ENTRIES: Mapping[str, str] = {
+    "CHANGELOG.md": OPERATOR,
+    "LICENSE": OPERATOR,
     "MANIFEST": VERIFIER,
     "MANIFEST.sig": VERIFIER,
     "SHA256SUM": VERIFIER,
     "SHA256SUM.sig": VERIFIER,
     "bootstrap.example.yaml": OPERATOR,
     "bootstrap.sh": OPERATOR,
+    document_check.FIRST: OPERATOR,
     "keys/metalk8s.asc": OPERATOR,
     "keys/metalk8s.gpg": VERIFIER,
     "lock/debian.lock": OPERATOR,
@@ -82,6 +92,7 @@ def find(
     trees = image_check.trees_of(check)
     repositories = package_check.repositories_of(check)
     _follow_states(check, versions, script_check.follow(check, ENTRIES))
+    document_check.follow(check)
     image_check.compare_served(check, versions, trees)
     image_check.compare_references(check, versions, trees)
     package_check.compare(check, versions, repositories)

@@ -6,7 +6,8 @@
     _iso_product ─────┤
     packaging ────────┼──> _iso_populate ─┬────────────> _iso_build ──> _iso_digest
     images, registry ─┤      _build/root  └> _iso_check ─┘ <project>.iso   SHA256SUM, SHA256SUM.sig
-    salt_tree, bill ──┘
+    salt_tree, bill,  │
+    documents ────────┘
 
     _iso_build, _iso_key, _lock_record ──> _iso_provenance     provenance.json, provenance.json.sig
 
@@ -25,7 +26,16 @@ from buildchain.actions import iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, guarded, title
-from buildchain.tasks import bill, host, images, inputs, lock, package_repositories, salt_tree
+from buildchain.tasks import (
+    bill,
+    documents,
+    host,
+    images,
+    inputs,
+    lock,
+    package_repositories,
+    salt_tree,
+)
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 from buildchain.tools import iso as iso_tool
@@ -41,12 +51,12 @@ PROVENANCE = "_iso_provenance"
 
 def parts(context: Context) -> tuple[Part, ...]:
     """Return what goes where on the ISO; nothing else gets there."""
-    documents = Part(context.layout.receipt(bill.BILL), bill.folder(context), bill.PLACE)
-    return (*things(context), documents)
+    lists = Part(context.layout.receipt(bill.BILL), bill.folder(context), bill.PLACE)
+    return (*things(context), lists)
 
 
 def things(context: Context) -> tuple[Part, ...]:
-    """Return what goes where on the ISO, but for the documents that tell of it."""
+    """Return what goes where on the ISO, but for the lists that tell of it."""
     layout = context.layout
     repositories = (
         *(("redhat", folder) for folder in package_repositories.rpm_folders(context)),
@@ -71,6 +81,7 @@ def things(context: Context) -> tuple[Part, ...]:
         ),
         Part(layout.receipt(images.REGISTRY), layout.registry_config, "."),
         Part(layout.receipt(salt_tree.DEPLOY), layout.salt_tree, "."),
+        Part(layout.receipt(documents.DEPLOY), layout.documents, "."),
         Part(layout.receipt(lock.RECORD), lock.record_file(context).parent, "lock"),
     )
 

@@ -103,12 +103,22 @@ Load the image:
 SCRIPTS = {
     "bootstrap.example.yaml": "{}",
     "verify.sh": "manifest=$root/MANIFEST\n",
-    "bootstrap.sh": 'sh "$root/verify.sh" "$root"\npython3 -m metalk8s_install\n',
+    "bootstrap.sh": 'sh "$root/verify.sh" "$root" || echo See docs/reference/errors.md.\n'
+    "python3 -m metalk8s_install\n",
     "metalk8s_install/__init__.py": "",
     "metalk8s_install/__main__.py": "from metalk8s_install import medium\nmedium.run()\n",
     "metalk8s_install/medium.py": "import metalk8s_install.names as names\n\ndef run(self):\n"
     "    return (self.root / 'product.txt').read_text()\n",
     "metalk8s_install/names.py": "CALLED = 'metalk8s.extra'\nUNIT = 'metalk8s.service'\n",
+}
+
+
+PAGES = {
+    "CHANGELOG.md": "# Changes\n",
+    "LICENSE": "Do as you like.\n",
+    "docs/README.md": "[web](how-to/web.md#start), [project](https://project.example)\n",
+    "docs/how-to/web.md": "[manual](../README.md), [changes](../../CHANGELOG.md)\n",
+    "docs/reference/errors.md": "[start](../how-to/web.md)\n",
 }
 
 
@@ -217,6 +227,7 @@ def complete() -> dict[str, bytes]:
     images = {**image("web", "1.0"), **index("kube-index", "v1.20.2")}
     files: dict[str, str | bytes] = {
         "product.txt": f"NAME=Demo\nVERSION={VERSION}\n",
+        **PAGES,
         "keys/metalk8s.gpg": "key",
         "keys/metalk8s.asc": "key",
         "lock/debian.lock": "{}",

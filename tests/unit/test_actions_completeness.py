@@ -136,6 +136,15 @@ LEFT_OVER = "is on the medium, nothing refers to it"
             "check.sh is not on the medium, bootstrap.sh wants it",
         ),
         (
+            changed("docs/how-to/web.md", "../README.md", "../../README.md"),
+            "README.md is not on the medium, docs/how-to/web.md wants it",
+        ),
+        ({**complete(), "docs/how-to/lost.md": b""}, f"docs/how-to/lost.md {LEFT_OVER}"),
+        (
+            changed("bootstrap.sh", "reference/errors", "errors"),
+            "docs/errors.md is not on the medium, bootstrap.sh wants it",
+        ),
+        (
             changed("metalk8s_install/names.py", "metalk8s.extra", "metalk8s.none"),
             "salt/metalk8s/none.sls is not on the medium, metalk8s_install/names.py wants it",
         ),
@@ -163,6 +172,14 @@ def test_what_is_declared_unused_may_be_there():
     assert problems(listed(files), {"spare:1": "for the site's own pods"}) == []
     [problem] = problems(listed(complete()), {"web:1.0": "not true"})
     assert problem == "image web:1.0 is declared unused, but something refers to it"
+
+
+def test_a_link_to_a_folder_leads_to_all_pages_in_it():
+    files = {**complete(), "docs/adr/1.md": b"[gone](2.md)", "docs/adr/3.md": b""}
+    first = files["docs/README.md"] + b"[why](adr/)\n"
+    found = problems(listed({**files, "docs/README.md": first}))
+    assert found == ["docs/adr/2.md is not on the medium, docs/adr/1.md wants it"]
+    assert len(problems(listed(files))) == 2
 
 
 def test_what_the_system_has_need_not_be_there():

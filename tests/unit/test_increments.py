@@ -18,6 +18,7 @@ import pytest
 from doit import dependency
 
 from buildchain import catalog, config, receipt
+from buildchain.actions import documents
 from buildchain.store.blobs import Store
 from buildchain.tasks import context
 from tests.conftest import ROOT
@@ -26,7 +27,10 @@ from tests.unit.running import run_doit
 from tests.unit.test_actions_packages import mounts
 from tests.unit.workshop import Machine
 
-COPIED = ("VERSION", "buildchain", "images", "packages", "salt", "requirements.txt")
+COPIED = (
+    *("VERSION", "buildchain", "docs", "images", "packages", "salt", "requirements.txt"),
+    *documents.ALONE,
+)
 DURATION = re.compile(r" +[\d.]+ s$")
 
 # What stands at the end of every change that reaches the medium.
@@ -248,6 +252,7 @@ CASES = {
     ),
     "script": (edits("salt/scripts/verify.sh", "set -", "# why\nset -"), {*SALT, *MEDIUM}),
     "state": (edits("salt/states/metalk8s/repo/init.sls", "# ", "# Now: "), {*SALT, *MEDIUM}),
+    "page": (edits("docs/README.md", "The manual", "A manual"), {"DEPLOY manual", *MEDIUM}),
     "lock line": (
         new_lock_line,
         {
