@@ -48,7 +48,7 @@ def _follow_module(
         return
     for node in ast.walk(tree):
         for module in _imported(node, path.partition("/")[0]):
-            _follow_module(check, f"{module.replace('.', '/')}.py", path, top, called)
+            _follow_module(check, _file(check, module), path, top, called)
         file = _path(node)
         if file.partition("/")[0] in top and not check.is_folder(file):
             check.want(file, path)
@@ -56,6 +56,12 @@ def _follow_module(
         is_state = isinstance(value, str) and states.SLS.fullmatch(value)
         if is_state and str(value).rpartition(".")[2] not in SUFFIXES:
             called.setdefault(str(value), set()).add(path)
+
+
+def _file(check: Check, module: str) -> str:
+    """Return the file of a module, or of a package of modules."""
+    place = module.replace(".", "/")
+    return f"{place}/__init__.py" if check.is_folder(place) else f"{place}.py"
 
 
 def _imported(node: ast.AST, package: str) -> Iterator[str]:

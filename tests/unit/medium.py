@@ -109,7 +109,8 @@ SCRIPTS = {
     "metalk8s_install/__main__.py": "from metalk8s_install import medium\nmedium.run()\n",
     "metalk8s_install/medium.py": "import metalk8s_install.names as names\n\ndef run(self):\n"
     "    return (self.root / 'product.txt').read_text()\n",
-    "metalk8s_install/names.py": "CALLED = 'metalk8s.extra'\nUNIT = 'metalk8s.service'\n",
+    "metalk8s_install/names/__init__.py": "from metalk8s_install.names.all import CALLED\n",
+    "metalk8s_install/names/all.py": "CALLED = 'metalk8s.extra'\nUNIT = 'metalk8s.service'\n",
 }
 
 

@@ -145,8 +145,8 @@ LEFT_OVER = "is on the medium, nothing refers to it"
             "docs/errors.md is not on the medium, bootstrap.sh wants it",
         ),
         (
-            changed("metalk8s_install/names.py", "metalk8s.extra", "metalk8s.none"),
-            "salt/metalk8s/none.sls is not on the medium, metalk8s_install/names.py wants it",
+            changed("metalk8s_install/names/all.py", "metalk8s.extra", "metalk8s.none"),
+            "salt/metalk8s/none.sls is not on the medium, metalk8s_install/names/all.py wants it",
         ),
     ],
 )  # fmt: skip

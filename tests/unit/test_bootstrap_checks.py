@@ -6,9 +6,10 @@ import re
 import shutil
 
 import pytest
-from metalk8s_bootstrap import checks, command, problems
-from metalk8s_bootstrap.checks import GiB
+from metalk8s_bootstrap import command, problems
+from metalk8s_bootstrap.checks.resources import GiB
 from metalk8s_bootstrap.problems import Group
+from metalk8s_bootstrap.subject import RECORD
 from yaml import safe_load
 
 from tests.unit import bootstrap
@@ -151,12 +152,12 @@ MACHINES = {
     ),
     "another version of ours": (
         Group.CONFLICT,
-        write(checks.RECORD, "2.3.0\n"),
+        write(RECORD, "2.3.0\n"),
         "MetalK8s 2.3.0 was installed here; this is 2.4.0-dev",
     ),
     "foreign program on our port": (
         Group.CONFLICT,
-        both(write(checks.RECORD, "2.4.0-dev\n"), listen(6443)),
+        both(write(RECORD, "2.4.0-dev\n"), listen(6443)),
         "port 6443: is taken by nginx",
     ),
     "swap": (
@@ -270,7 +271,7 @@ def test_everything_is_told_at_once(fake):
 
 def test_after_a_bootstrap_ours_is_fine(fake):
     """What it installed itself is not in its way when it is run again."""
-    fake.write(checks.RECORD, "2.4.0-dev\n")
+    fake.write(RECORD, "2.4.0-dev\n")
     listen(10257, "kube-controller")(fake)
     install("kubelet", "1.20.2-1")(fake)
     fake.write("etc/kubernetes/manifests/etcd.yaml", "")
@@ -321,7 +322,7 @@ def test_image_whose_place_is_not_yet_there(fake):
 def test_a_vip_that_is_ours_by_now(fake):
     vip("10.50.0.9")(fake)
     assert found(fake) == []
-    fake.write(checks.RECORD, f"{bootstrap.VERSION}\n")
+    fake.write(RECORD, f"{bootstrap.VERSION}\n")
     fake.replace("proc/net/fib_trie", "10.9.9.9", "10.50.0.9")
     assert found(fake) == []
     moved = fake.be(neighbour=lambda _: "02:42:0a:32:00:03")
@@ -330,5 +331,5 @@ def test_a_vip_that_is_ours_by_now(fake):
 
 
 def test_nothing_is_newer_than_the_oldest_python(root):
-    for path in (root / "salt/scripts/metalk8s_bootstrap").glob("*.py"):
+    for path in (root / "salt/scripts/metalk8s_bootstrap").rglob("*.py"):
         ast.parse(path.read_text(), feature_version=(3, 9))

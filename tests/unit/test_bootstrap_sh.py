@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from metalk8s_bootstrap import checks
+from metalk8s_bootstrap.subject import RECORD
 
 from buildchain import receipt
 from buildchain.actions import iso, signing
@@ -41,12 +41,13 @@ def medium(keyed, root, tmp_path, require):
     files = {
         path.relative_to(root / "salt/scripts").as_posix(): path.read_text()
         for name in SCRIPTS
-        for path in [root / "salt/scripts" / name, *(root / "salt/scripts" / name).glob("*.py")]
+        for path in [root / "salt/scripts" / name, *(root / "salt/scripts" / name).rglob("*.py")]
         if path.is_file()
     }
     files["product.txt"] = "NAME=Demo\nVERSION=2.8.0-dev\n"
     files["salt/metalk8s/versions.json"] = '{"packages": {"debian": {}, "redhat": {}}}'
-    files["salt/metalk8s/parameters/defaults.yaml"] = "{}"
+    parameters = root / "salt/states/metalk8s/parameters"
+    files["salt/metalk8s/parameters/defaults.yaml"] = (parameters / "defaults.yaml").read_text()
     files["salt/metalk8s/parameters/ports.yaml"] = "{}"
     make(keyed, "_texts", files)
     outputs = [keyed.build / name for name in files]
@@ -85,7 +86,7 @@ def test_python_takes_over(call):
     assert status in (20, 21), said
     assert "/etc/metalk8s/bootstrap.yaml: there is no such file" in said
     assert said.endswith("nothing was changed\n")
-    assert not Path("/", checks.RECORD).exists()
+    assert not Path("/", RECORD).exists()
 
 
 def test_another_python(call, fake_program):

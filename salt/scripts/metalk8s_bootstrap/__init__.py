@@ -3,8 +3,7 @@
 Python 3.9 or later, its standard library and PyYAML; nothing is installed for it::
 
     command ─┬─> configuration ─> document      /etc/metalk8s/bootstrap.yaml
-             ├─> checks ─┬─> machine            what the machine is like, read only
-             │           └─> archives           ISO images and where they are mounted
+             ├─> checks ──> machine             what the machine is like, read only
              └─> steps ──> progress             what is done, with its log
 
 Everything says what is wrong as ``problems.Problem``.
