@@ -6,10 +6,14 @@ import dataclasses
 import json
 from pathlib import Path
 
+import yaml
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 
-PORTS = Path(__file__).parents[2] / "salt/states/metalk8s/parameters/ports.yaml"
+PARAMETERS = Path(__file__).parents[2] / "salt/states/metalk8s/parameters"
+DEFAULTS = (PARAMETERS / "defaults.yaml").read_text(encoding="utf-8")
+PORTS = (PARAMETERS / "ports.yaml").read_text(encoding="utf-8")
+KERNEL = yaml.safe_load(DEFAULTS)["kernel"]
 VERSION = "2.4.0-dev"
 PLACE = f"srv/scality/metalk8s-{VERSION}"
 NOW = 2_000_000_000.0
@@ -33,7 +37,8 @@ FILES = {
     "sys/module/overlay/.": "",
     "proc/sys/kernel/hostname": "bootstrap\n",
     "proc/sys/net/ipv4/ip_forward": "0\n",
-    "proc/sys/net/bridge/.": "",
+    # nf_log makes this one: it says nothing of nf_conntrack.
+    "proc/sys/net/netfilter/nf_log/.": "",
     "proc/meminfo": "MemTotal:        4000000 kB\nMemFree: 1 kB\n",
     "proc/swaps": "Filename Type Size Used Priority\n",
     "proc/cgroups": "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"
@@ -73,7 +78,12 @@ Status: deinstall ok config-files
 Version: 1
 
 """,
-    "lib/modules/6.1/modules.dep": "kernel/net/netfilter/nf_conntrack.ko.xz: kernel/lib/crc.ko\n",
+    "lib/modules/6.1/modules.builtin": "kernel/net/bridge/bridge.ko\n",
+    "lib/modules/6.1/modules.dep": "".join(
+        f"kernel/net/{name.replace('br_', 'br-')}.ko.xz: kernel/lib/crc.ko\n"
+        for name in (*KERNEL["modules"], *KERNEL["modules_on_demand"])
+        if name not in ("bridge", "overlay")
+    ),
     f"{PLACE}/product.txt": f"NAME=Demo\nVERSION={VERSION}\n",
     f"{PLACE}/salt/metalk8s/versions.json": json.dumps(
         {
@@ -86,9 +96,10 @@ Version: 1
             }
         }
     ),
-    f"{PLACE}/salt/metalk8s/parameters/defaults.yaml": "archive:\n  signing_key: keys/demo.asc\n"
-    "kubelet:\n  fail_swap_on: true\n  service: kubelet\n",
-    f"{PLACE}/salt/metalk8s/parameters/ports.yaml": PORTS.read_text(encoding="utf-8"),
+    f"{PLACE}/salt/metalk8s/parameters/defaults.yaml": DEFAULTS,
+    f"{PLACE}/salt/metalk8s/parameters/ports.yaml": (PARAMETERS / "ports.yaml").read_text(
+        encoding="utf-8"
+    ),
     f"{PLACE}/salt/metalk8s/parameters/os_family/debian.yaml": "repo:\n"
     "  path: packages/debian/metalk8s\n  suite: bookworm\n  components: [main]\n",
     f"{PLACE}/salt/metalk8s/parameters/os_family/redhat.yaml": "repo:\n"

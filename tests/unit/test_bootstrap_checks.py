@@ -32,6 +32,7 @@ from tests.unit.mistakes import (
 )
 from tests.unit.test_bootstrap_configuration import SITUATIONS
 
+MODULES = "lib/modules/6.1/modules.dep"
 MACHINES = {
     "not root": (Group.PLATFORM, be(user=1000), "runs as user 1000"),
     "another system": (
@@ -167,8 +168,28 @@ MACHINES = {
     ),
     "no br_netfilter": (
         Group.SYSTEM,
-        remove("proc/sys/net/bridge"),
-        "has no module br_netfilter (6.1)",
+        both(replace(MODULES, "br-netfilter", "br-other"), write("proc/sys/net/bridge/x", "")),
+        "the kernel: module br_netfilter is not there (6.1)\n    Boot the distribution's own",
+    ),
+    "folders of settings that other modules made": (
+        Group.SYSTEM,
+        remove("lib/modules"),
+        "the kernel: module br_netfilter, nf_conntrack is not there (6.1)",
+    ),
+    "a kernel without what kube-proxy's rules need": (
+        Group.SYSTEM,
+        both(replace(MODULES, "xt_comment", "x"), replace(MODULES, "nft_compat", "x")),
+        "the kernel: module nft_compat, xt_comment is not there (6.1)",
+    ),
+    "a kernel that loads no modules": (
+        Group.SYSTEM,
+        write("proc/sys/kernel/modules_disabled", "1\n"),
+        "nf_conntrack, bridge, isofs",
+    ),
+    "a module that is switched off": (
+        Group.SYSTEM,
+        write("etc/modprobe.d/hardening.conf", "blacklist x\ninstall veth /bin/true\n"),
+        "module veth is switched off by /etc/modprobe.d/hardening.conf",
     ),
     "no forwarding": (
         Group.SYSTEM,
@@ -298,6 +319,14 @@ def test_ports_are_documented(root):
 
 def port_of(row):
     return row["number"] if "number" in row else row["protocol"].upper()
+
+
+def test_modules_that_are_loaded_or_built_in(fake):
+    """Nothing has to be on disk then; a kernel in a container shows no more than these."""
+    shutil.rmtree(fake.root / "lib/modules")
+    for sign in bootstrap.KERNEL["modules"].values():
+        fake.write(f"{sign[1:]}/x", "")
+    assert found(fake) == []
 
 
 def test_swap_may_be_allowed(fake):

@@ -134,7 +134,7 @@ SITUATIONS = {
     ),
     "unknown section": (
         write(YAML, f"{bootstrap.CONFIGURATION}site: {{colour: red}}\n"),
-        "parameters here: archive, kubelet",
+        "parameters here: administrator, archive, ",
     ),
     "site is a text": (write(YAML, f"{bootstrap.CONFIGURATION}site: x\n"), "site is a text (x)"),
     "site's section is a text": (

@@ -117,7 +117,7 @@ def test_bootstrap(call, fake, machine_programs):
         "URIs: file:/srv/scality/metalk8s-2.4.0-dev/packages/debian/metalk8s",
         "Suites: bookworm",
         "Components: main",
-        "Signed-By: /srv/scality/metalk8s-2.4.0-dev/keys/demo.asc",
+        "Signed-By: /srv/scality/metalk8s-2.4.0-dev/keys/metalk8s.asc",
     ]
     configured = json.loads((fake.root / "run/metalk8s/salt/minion").read_text())
     assert configured["id"] == "bootstrap"

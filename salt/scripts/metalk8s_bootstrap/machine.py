@@ -150,17 +150,6 @@ class Machine:
         """Devices and files that memory is swapped to."""
         return [line.split()[0] for line in self.text("proc/swaps").splitlines()[1:] if line]
 
-    def has_module(self, name: str, sign: str) -> bool:
-        """Tell whether a part of the kernel works (``sign`` is there then) or can be loaded."""
-        if self.exists(sign):
-            return True
-        folder = f"lib/modules/{self.release}"
-        listed = self.text(f"{folder}/modules.dep") + self.text(f"{folder}/modules.builtin")
-        return any(
-            line.partition(":")[0].rpartition("/")[2].partition(".")[0] == name
-            for line in listed.splitlines()
-        )
-
     @property
     def cgroups(self) -> set[str]:
         """Controllers that can limit containers."""

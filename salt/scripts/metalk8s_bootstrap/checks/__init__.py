@@ -11,7 +11,7 @@ from metalk8s_bootstrap.checks.distribution import system, user
 from metalk8s_bootstrap.checks.names import name
 from metalk8s_bootstrap.checks.networks import host, overlaps, planes, vip
 from metalk8s_bootstrap.checks.resources import resources
-from metalk8s_bootstrap.checks.settings import clock, kernel, swap
+from metalk8s_bootstrap.checks.settings import clock, kernel, modules, swap
 from metalk8s_bootstrap.problems import Problem
 from metalk8s_bootstrap.subject import Check, Subject
 
@@ -28,6 +28,7 @@ CHECKS: tuple[Check, ...] = (
     packages,
     installations,
     swap,
+    modules,
     kernel,
     clock,
     archives,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from metalk8s_bootstrap.modules import Modules
 from metalk8s_bootstrap.problems import Group, Problem
 from metalk8s_bootstrap.subject import Subject
 
 DAY = 86400  # seconds
-# Part of the kernel to what is there while it works.
-MODULES = {
-    "br_netfilter": "proc/sys/net/bridge",
-    "nf_conntrack": "proc/sys/net/netfilter",
-    "overlay": "sys/module/overlay",
-}
+MODULES = (
+    "Boot the distribution's own kernel with its modules installed (reboot after an update of it), "
+    "and let modprobe load them."
+)
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 SWITCHES = ("proc/sys/net/ipv4/ip_forward",)
 
@@ -26,14 +25,25 @@ def swap(subject: Subject) -> Iterator[Problem]:
         yield Problem(Group.SYSTEM, "/proc/swaps", f"{found} is swapped to", remedy)
 
 
+def modules(subject: Subject) -> Iterator[Problem]:
+    """What the states load, and what the kernel loads when it is asked, can be had."""
+    wanted = subject.medium.parameters["kernel"]
+    found = Modules.of(subject.machine)
+    reasons: dict[str, list[str]] = {}
+    for name, sign in {
+        **wanted["modules"],
+        **dict.fromkeys(wanted["modules_on_demand"], ""),
+    }.items():
+        reason = found.why_not(name, sign)
+        if reason:
+            reasons.setdefault(reason, []).append(name)
+    for reason, names in reasons.items():
+        yield Problem(Group.SYSTEM, "the kernel", f"module {', '.join(names)} {reason}", MODULES)
+
+
 def kernel(subject: Subject) -> Iterator[Problem]:
     """The kernel can do what containers and their network need."""
     machine = subject.machine
-    for module, sign in MODULES.items():
-        if not machine.has_module(module, sign):
-            what = f"has no module {module} ({machine.release})"
-            remedy = "Boot the distribution's own kernel, with its modules installed."
-            yield Problem(Group.SYSTEM, "the kernel", what, remedy)
     for switch in SWITCHES:
         if not machine.may_write(switch):
             remedy = "Mount /proc/sys so that it can be written."
