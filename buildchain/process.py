@@ -53,7 +53,7 @@ def run(
     env: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
     solution: str = "",
-    echo: bool = False,
+    echo: bool | Callable[[str], bool] = False,
     own_group: bool = False,
 ) -> str:
     """Run a program to its end and return what it printed (both streams).
@@ -62,7 +62,7 @@ def run(
     :param env: variables added to :func:`environment`.
     :param on_line: called with every line as it comes.
     :param solution: remedy of the error, when the default (read the log) is too little.
-    :param echo: pass its output on to the terminal.
+    :param echo: pass its output on to the terminal, all of it or the lines that are chosen.
     :param own_group: give it a process group, for programs that signal theirs when they fail. It
         cannot ask anything on the terminal then.
     :raises ToolError: the program does not exist.
@@ -93,7 +93,7 @@ def run(
             raise
         raise ToolError(f"{words[0]} is no program that can be run: {error.strerror}") from error
     with _guarded_group(child.pid if own_group else None):
-        output = _consume(child, on_line, events.echo if echo else events.transcript)
+        output = _consume(child, on_line, _recorder(echo))
     if child.returncode:
         failed = failure(words, child.returncode, output, solution)
         if echo:
@@ -115,6 +115,12 @@ def hand_over(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) 
         failed = failure(words, status, "", "Correct what is said above.")
         failed.details = ""
         raise failed
+
+
+def _recorder(echo: bool | Callable[[str], bool]) -> Callable[[str], None]:
+    if not callable(echo):
+        return events.echo if echo else events.transcript
+    return lambda line: events.echo(line) if echo(line) else events.transcript(line)
 
 
 def ask(argv: Sequence[str], question: str) -> str:

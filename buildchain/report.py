@@ -21,7 +21,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +30,7 @@ from doit.globals import Globals
 
 from buildchain import events, roots
 from buildchain.errors import BuildError, SpaceError
+from buildchain.targets.step import is_reading
 
 STATUS_EVERY = 0.5  # seconds between two updates of the status line
 HEARTBEAT_EVERY = 30.0  # seconds between two signs of life without a terminal
@@ -69,11 +70,20 @@ def _unwritable(path: Path, error: OSError) -> BuildError:
     return BuildError(reason, solution="Make it writable or set BUILD_ROOT in .env.")
 
 
+def listen() -> None:
+    """Let every event through, to whoever handles it."""
+    events.LOGGER.setLevel(logging.DEBUG)
+    events.LOGGER.propagate = False
+    # A transcript that cannot be written any more must not hide why the build failed.
+    logging.raiseExceptions = False
+
+
 def open_log(path: Path) -> logging.Handler:
     """Start a new transcript; the previous one stays as ``build.log.1``.
 
     :raises BuildError: it cannot be written.
     """
+    listen()
     try:
         if path.exists():
             path.replace(path.with_name(f"{path.name}.1"))
@@ -82,10 +92,6 @@ def open_log(path: Path) -> logging.Handler:
         raise _unwritable(path, error) from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(threadName)s %(message)s"))
     events.LOGGER.addHandler(handler)
-    events.LOGGER.setLevel(logging.DEBUG)
-    events.LOGGER.propagate = False
-    # A transcript that cannot be written any more must not hide why the build failed.
-    logging.raiseExceptions = False
     return handler
 
 
@@ -113,20 +119,43 @@ def take(build_root: Path) -> IO[str]:
     return lock
 
 
+def only_reads(tasks: Mapping[str, Any], selected: Sequence[str]) -> bool:
+    """Tell whether nothing that is to be done needs the build root for itself."""
+    pending, seen = list(selected), set[str]()
+    while pending:
+        name = pending.pop()
+        task = tasks[name]
+        if task.actions and not is_reading(task.meta):
+            return False
+        seen.add(name)
+        pending += {*task.task_dep, *task.setup_tasks} - seen
+    return bool(selected)
+
+
 class _Bookkeeping:
-    """What every reporter does: keep the transcript and save doit's state after each task."""
+    """What every reporter does: keep the transcript and save doit's state after each task.
+
+    Tasks that only read leave both as they are, for a build may be at work beside them.
+    """
 
     lock: IO[str] | None = None
+    log: Path | None = None
 
-    def initialize(self, _tasks: object, _selected: object) -> None:
+    def initialize(self, tasks: Mapping[str, Any], selected: Sequence[str]) -> None:
         path = log_path()
-        if path is not None:
-            try:
-                make_root(path.parent)
-                self.lock = take(path.parent)
-                open_log(path)
-            except BuildError as error:
-                raise SystemExit(refuse(error)) from error
+        if path is None:
+            return
+        if only_reads(tasks, selected):
+            listen()
+            Globals.dep_manager.backend.freeze()
+            return
+        try:
+            make_root(path.parent)
+            self.lock = take(path.parent)
+            open_log(path)
+        except BuildError as error:
+            raise SystemExit(refuse(error)) from error
+        self.log = path
 
     def complete_run(self) -> None:
         super().complete_run()  # type: ignore[misc]
@@ -266,7 +295,7 @@ class BuildReporter(_Bookkeeping):
         self.executed = 0
         self.status: Status | None = None
 
-    def initialize(self, tasks: object, selected: object) -> None:
+    def initialize(self, tasks: Mapping[str, Any], selected: Sequence[str]) -> None:
         """Begin: open the transcript and the status line."""
         super().initialize(tasks, selected)
         self.status = Status(self.stream, is_terminal=self.is_terminal)
@@ -328,9 +357,8 @@ class BuildReporter(_Bookkeeping):
             self.stream.write(f"\n{self._coloured('failed', name)}\n{message.strip()}\n")
         for message in self.errors:
             self.stream.write(f"\n{message.strip()}\n")
-        path = log_path()
-        if self.failures and path is not None:
-            self.stream.write(f"\nThe whole transcript is in {path}.\n")
+        if self.failures and self.log is not None:
+            self.stream.write(f"\nThe whole transcript is in {self.log}.\n")
         self.stream.flush()
         if self.lock is not None:
             self.lock.close()

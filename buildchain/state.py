@@ -18,6 +18,11 @@ class WholeJsonDB(JsonDB):  # type: ignore[misc]
     """doit's JSON database, never seen half-written."""
 
     _changed = False
+    _is_frozen = False
+
+    def freeze(self) -> None:
+        """Leave the file as it is from now on: it is another process's."""
+        self._is_frozen = True
 
     def set(self, task_id: str, dependency: str, value: object) -> None:
         """Remember a value."""
@@ -36,7 +41,7 @@ class WholeJsonDB(JsonDB):  # type: ignore[misc]
 
     def dump(self) -> None:
         """Write everything beside the file and rename, if anything changed since the last time."""
-        if not self._changed:
+        if self._is_frozen or not self._changed:
             # Whoever changed nothing must not write over what another process did change.
             return
         path = Path(self.name)

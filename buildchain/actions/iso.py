@@ -27,6 +27,7 @@ from buildchain.tools import gpg, iso
 
 CHECKSUMS = "SHA256SUM"
 VOLUME_ID_LENGTH = 32  # ISO 9660, bytes
+NOT_AS_SIGNED = "What verify.sh says above is not as it was signed: build it again, ./doit.sh iso."
 
 
 @dataclass(frozen=True)
@@ -189,12 +190,20 @@ def manifest_text(medium: Medium, root: Path, digests: Mapping[str, str]) -> str
 def verify(medium: Medium, keys: Sequence[Path]) -> None:
     """Check tree and image of a medium as who receives them does.
 
+    :raises ContentError: there is none.
     :raises CommandError: they are not what was signed.
     """
     script = medium.root / "verify.sh"
+    missing = [str(path) for path in (script, medium.image) if not path.is_file()]
+    if missing:
+        raise ContentError(
+            f"there is no {' and no '.join(missing)} to verify",
+            solution="Build it with ./doit.sh iso; a medium from elsewhere has its own verify.sh.",
+        )
     for target in (medium.root, medium.image):
         given = [word for key in keys for word in ("--key", key)]
-        process.run(["sh", script, *given, "--signatures", str(len(keys)), target], echo=True)
+        argv = ["sh", script, *given, "--signatures", str(len(keys)), target]
+        process.run(argv, echo=True, solution=NOT_AS_SIGNED)
 
 
 def volume_id(name: str, version: Version) -> str:

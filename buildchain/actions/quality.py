@@ -138,13 +138,41 @@ def generate_operators(operator_sdk: str, root: Path) -> None:
 
 
 def run_tests(folder: Path, paths: Sequence[str], *options: str, env: dict[str, str]) -> None:
-    """Run tests of a project folder with their output on the terminal.
+    """Run tests of a project folder, and tell how many of how many are done.
+
+    Of the tests themselves those that fail are on the terminal as they do; the transcript has all.
 
     :raises CommandError: a test failed (or was skipped where ``CI`` forbids that).
     """
     argv = python.argv_for_tests(interpreter(), paths, *options)
     handed = {name: value for name, value in os.environ.items() if HANDED.match(name)}
-    process.run(argv, cwd=folder, env={**handed, **env}, echo=True, solution=FOUND)
+    process.run(
+        argv,
+        cwd=folder,
+        env={**handed, **env},
+        echo=_is_worth_reading,
+        on_line=_Tests(),
+        solution=FOUND,
+    )
+
+
+def _is_worth_reading(line: str) -> bool:
+    result = python.parse_result(line)
+    return result is None or result.outcome in {"FAILED", "ERROR"}
+
+
+class _Tests:
+    """Counts the tests that ended, and those that failed."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def __call__(self, line: str) -> None:
+        result = python.parse_result(line)
+        if result is not None:
+            self.failed += result.outcome in {"FAILED", "ERROR"}
+            unit = f"tests, {self.failed} failed" if self.failed else "tests"
+            events.progress("done", result.done, result.total, unit)
 
 
 def interact(root: Path, module: str, words: Sequence[str], *, env: dict[str, str]) -> None:

@@ -27,6 +27,8 @@ from buildchain.layout import Layout
 from buildchain.receipt import Made
 
 Task = dict[str, Any]
+# What tasks say that write nothing below the build root: they may run beside a build.
+READING = {"reads": True}
 FULL = (errno.ENOSPC, errno.EDQUOT)
 VERB_WIDTH = 14  # columns of a title's verb
 
@@ -34,6 +36,11 @@ VERB_WIDTH = 14  # columns of a title's verb
 def title(verb: str, subject: str) -> str:
     """Return an aligned title: what is done, to what."""
     return f"{verb:<{VERB_WIDTH}} {subject}"
+
+
+def is_reading(meta: Mapping[str, object] | None) -> bool:
+    """Tell whether a task's ``meta`` says that it only reads."""
+    return bool(meta and meta.get("reads"))
 
 
 @dataclass(frozen=True)

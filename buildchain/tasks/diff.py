@@ -16,7 +16,7 @@ from buildchain import events
 from buildchain.actions import contents, difference, inventory
 from buildchain.errors import ConfigError
 from buildchain.receipt import write_whole
-from buildchain.targets.step import Task, guarded, title
+from buildchain.targets.step import READING, Task, guarded, title
 from buildchain.tasks.context import CALLED_FROM
 
 
@@ -26,6 +26,7 @@ def task_diff() -> Task:
         "basename": "diff",
         "doc": "Show what is different between two ISOs (or mounts): OLD NEW [--output FILE].",
         "title": lambda _task: title("COMPARE", "two media"),
+        "meta": READING,
         "actions": [_diff],
         "pos_arg": "media",
         "params": [

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from buildchain import events
 from buildchain.actions import engine_service, host
 from buildchain.model import Tool
-from buildchain.targets.step import Fingerprint, Task, guarded, title
+from buildchain.targets.step import READING, Fingerprint, Task, guarded, title
 from buildchain.tasks.context import Context, current
 
 # Tasks that need more than a build does, by purpose in the table of tools.
@@ -121,6 +121,7 @@ def task_doctor() -> Task:
         "basename": "doctor",
         "doc": task_doctor.__doc__,
         "title": lambda _task: title("LOOK", "at this machine"),
+        "meta": READING,
         "actions": [(guarded(functools.partial(_diagnose, context)), [])],
         "io": {"capture": False},
     }

@@ -25,7 +25,7 @@ from buildchain import config, receipt
 from buildchain.actions import iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
-from buildchain.targets.step import Step, Task, group, guarded, title
+from buildchain.targets.step import READING, Step, Task, group, guarded, title
 from buildchain.tasks import (
     bill,
     documents,
@@ -334,10 +334,12 @@ def task_verify() -> Task:
         "basename": "verify",
         "doc": "Verify the ISO and its tree as who receives them does (verify.sh on the ISO).",
         "title": lambda _task: title("VERIFY", context.layout.iso.name),
+        "meta": READING,
         "actions": [
             (guarded(functools.partial(_verify, context)), []),
         ],
-        "task_dep": ["iso"],
+        # What is there is looked at, unless it is to be built by the same command.
+        "task_dep": ["iso"] if context.is_asked_for("iso") else [],
         "io": {"capture": False},
     }
 

@@ -24,7 +24,7 @@ from buildchain.actions.lock import Entry
 from buildchain.layout import Layout
 from buildchain.model import DebianFile, RedhatFile
 from buildchain.receipt import Made, write_whole
-from buildchain.targets.step import Step, Task, guarded, title
+from buildchain.targets.step import READING, Step, Task, guarded, title
 from buildchain.tasks import foundations, redhat
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
@@ -124,6 +124,7 @@ def task_lock() -> Iterator[Task]:
         "name": "check",
         "doc": "Compare the locks with the pins; needs no network.",
         "title": lambda _task: title("CHECK", "locks"),
+        "meta": READING,
         "actions": [(guarded(functools.partial(_check, context)), [])],
         "task_dep": refreshed,
         "io": {"capture": False},

@@ -5,7 +5,9 @@ Programs: ``pip``, ``pip-compile``, ``pytest``, ``ruff``, ``mypy``, all of one e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain.errors import PinError
@@ -22,6 +24,19 @@ WHEELS_ONLY = (
     *(f"--platform=manylinux{old}_x86_64" for old in ("2014", "2010", "1")),
 )
 SOURCES_ONLY = ("--no-binary=:all:", "--no-build-isolation")
+
+
+# <test> <outcome> [ <done>/<total>]
+RESULT = re.compile(r".*\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*)? +\[ *(\d+)/(\d+)\]")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A test that ended, how many have, and how many there are."""
+
+    outcome: str
+    done: int
+    total: int
 
 
 def argv_for_installation(python: Path, lock: Path) -> list[str | Path]:
@@ -48,8 +63,15 @@ def argv_for_lock(python: Path, source: Path, lock: Path) -> list[str | Path]:
 
 
 def argv_for_tests(python: Path, paths: Sequence[str], *options: str) -> list[str | Path]:
-    """Run tests."""
-    return [python, "-m", "pytest", "-q", "--color=no", *options, *paths]
+    """Run tests, one line each, which :func:`parse_result` reads."""
+    return [python, "-m", "pytest", "-v", "--no-header", "--color=no",
+            "-o", "console_output_style=count", *options, *paths]  # fmt: skip
+
+
+def parse_result(line: str) -> Result | None:
+    """Return what a line of pytest says of a test, ``None`` when it says something else."""
+    match = RESULT.fullmatch(line)
+    return Result(match[1], int(match[2]), int(match[3])) if match else None
 
 
 def requirements(files: Mapping[str, str]) -> str:

@@ -103,12 +103,15 @@ class Recorder(logging.Handler):
         super().__init__()
         self.lines: list[str] = []
         self.notes: list[str] = []
+        self.echoed: list[str] = []
         self.progress: list[events.Progress] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
         if hasattr(record, "note"):
             self.notes.append(record.note)
+        if hasattr(record, "echo"):
+            self.echoed.append(record.echo)
         if hasattr(record, "progress"):
             self.progress.append(record.progress)
 
@@ -126,9 +129,9 @@ def recorded() -> Iterator[Recorder]:
 @pytest.fixture(autouse=True)
 def _no_handler_survives() -> Iterator[None]:
     """Close the transcripts that a test opened."""
-    raises = logging.raiseExceptions
+    raises, propagates = logging.raiseExceptions, events.LOGGER.propagate
     yield
-    logging.raiseExceptions = raises
+    logging.raiseExceptions, events.LOGGER.propagate = raises, propagates
     for handler in list(events.LOGGER.handlers):
         events.LOGGER.removeHandler(handler)
         handler.close()

@@ -162,7 +162,10 @@ def test_tests_get_their_environment(python_of_a_build, tmp_path, monkeypatch):
     monkeypatch.setenv("METALK8S_KILLS", "10")
     quality.run_tests(tmp_path, ["tests/unit"], "--cov", env={"A": "1"})
     (call,) = python_of_a_build.records("python")
-    assert call["argv"] == ["-m", "pytest", "-q", "--color=no", "--cov", "tests/unit"]
+    assert call["argv"] == [
+        "-m", "pytest", "-v", "--no-header", "--color=no", "-o", "console_output_style=count",
+        "--cov", "tests/unit",
+    ]  # fmt: skip
     assert (call["env"]["CI"], call["env"]["A"]) == ("true", "1")
     assert call["env"]["METALK8S_KILLS"] == "10"
     assert "CIRCLE" not in call["env"]
@@ -191,3 +194,53 @@ def test_make_environment(fake_program, monkeypatch, tmp_path):
     quality.make_environment(target, lock)
     assert [argv[1] for argv in fake_program.calls("fake-python")] == ["virtualenv", "pip"]
     assert quality.has_installed(target, lock)
+
+
+TESTS = """
+import pytest
+@pytest.mark.parametrize("x", ["a b", "[ 1/2]"])
+def test_good(x): pass
+@pytest.mark.skip(reason="no tool [ 9/9]")
+def test_skipped(): pass
+def test_bad(): assert 1 == 2
+@pytest.fixture
+def broken(): raise OSError("broken")
+def test_error(broken): pass
+@pytest.mark.xfail
+def test_known(): assert False
+"""
+
+
+def test_how_many_tests_of_how_many_are_done(tmp_path, recorded):
+    """Told for each as it ends; on the terminal are those that fail, and the sum."""
+    (tmp_path / "test_x.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    with pytest.raises(CommandError):
+        quality.run_tests(tmp_path, ["test_x.py"], "-p", "no:cacheprovider", env={})
+    assert [(p.done, p.total, p.unit) for p in recorded.progress] == [
+        (1, 6, "tests"), (2, 6, "tests"), (3, 6, "tests"), (4, 6, "tests, 1 failed"),
+        (5, 6, "tests, 2 failed"), (6, 6, "tests, 2 failed"),
+    ]  # fmt: skip
+    shown = "\n".join(recorded.echoed)
+    assert "test_good" not in shown
+    assert "test_x.py::test_bad FAILED" in shown
+    assert "test_x.py::test_error ERROR" in shown
+    assert "1 failed, 2 passed, 1 skipped, 1 xfailed, 1 error" in shown
+    assert "test_x.py::test_good[a b] PASSED" in "\n".join(recorded.lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        ("t.py::test_a PASSED                  [   1/3021]", ("PASSED", 1, 3021)),
+        ("t.py::test_a[x PASSED] FAILED [2/3]", ("FAILED", 2, 3)),
+        ("t.py::test_a SKIPPED (no x [1/2])    [ 3/3]", ("SKIPPED", 3, 3)),
+        ("3 passed in 1.2s", None),
+        ("FAILED t.py::test_a - assert", None),
+        ("PASSED", None),
+        ("", None),
+    ],
+)
+def test_lines_of_pytest(line, result):
+    found = python.parse_result(line)
+    assert (found and (found.outcome, found.done, found.total)) == result
