@@ -188,7 +188,7 @@ OPTIONS = (
     Option(
         "KEY_INTRODUCTION",
         "",
-        "signature of the first release key's public half by the key it replaces; empty: none",
+        "file: the old release key's signature of the new one; empty: none",
         _file,
     ),
     Option(

@@ -328,11 +328,11 @@ def task_iso() -> Task:
 
 
 def task_verify() -> Task:
-    """Check the ISO as who receives it does."""
+    """Check the ISO as the recipient will."""
     context = current()
     return {
         "basename": "verify",
-        "doc": "Verify the ISO and its tree as who receives them does (verify.sh on the ISO).",
+        "doc": "Verify the ISO and its tree as the recipient will (verify.sh on the ISO).",
         "title": lambda _task: title("VERIFY", context.layout.iso.name),
         "meta": READING,
         "actions": [
