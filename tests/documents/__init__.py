@@ -1,0 +1,1 @@
+"""What the pages tell to type: found, declared, and run as it is written (docs/adr/0018)."""
