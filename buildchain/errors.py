@@ -44,9 +44,12 @@ class PinError(BuildError):
 
 
 class LockError(BuildError):
-    """``LOCK_POLICY=strict``, and an input is not as locked."""
+    """An input is not as locked, where it has to be."""
 
-    default_solution = "Run ./doit.sh lock and review the difference, or set LOCK_POLICY=roll."
+    default_solution = (
+        "Run ./doit.sh lock, review the difference and commit it; for a development build (no "
+        "SIGNING_KEY) LOCK_POLICY=roll takes what the archive has."
+    )
 
 
 class ToolError(BuildError):

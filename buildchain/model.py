@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,46 @@ class RedhatFile:
         """Epoch, unless it is 0, version and release, as dnf writes them."""
         epoch = f"{self.epoch}:" if self.epoch else ""
         return f"{epoch}{self.version}-{self.release}"
+
+
+File = TypeVar("File", DebianFile, RedhatFile)
+_WORD = r"[A-Za-z0-9][A-Za-z0-9+.:~^_%-]*"
+# They become parts of paths and of command lines: none leads with a dot or a dash.
+_FORMS = {
+    "name": _WORD,
+    "version": _WORD,
+    "release": _WORD,
+    "architecture": _WORD,
+    "repository": _WORD,
+    "file": rf"{_WORD}(?:/{_WORD})*",
+    "sha256": "[0-9a-f]{64}",
+}
+_LEAST = {"size": 1, "epoch": 0}
+
+
+def package_file(kind: type[File], entry: object) -> File:
+    """Return a package as a lock, a resolution or a closure (JSON) describes it.
+
+    Everything that is read from such a file comes through here.
+
+    :raises ValueError: naming every field that is not what it should be.
+    """
+    expected = {field.name for field in dataclasses.fields(kind)}
+    if not isinstance(entry, dict) or entry.keys() != expected:
+        raise ValueError(f"expected {', '.join(sorted(expected))} of a package, got {entry!r:.80}")
+    if problems := list(_problems(entry)):
+        raise ValueError(f"package {entry['name']!r:.80}: {', '.join(problems)}")
+    return kind(**entry)
+
+
+def _problems(entry: Mapping[str, object]) -> Iterator[str]:
+    for name, value in entry.items():
+        if name in _FORMS:
+            is_good = isinstance(value, str) and re.fullmatch(_FORMS[name], value) is not None
+        else:
+            is_good = type(value) is int and value >= _LEAST[name]
+        if not is_good:
+            yield f"{value!r:.80} is no {'SHA-256' if name == 'sha256' else name}"
 
 
 @dataclass(frozen=True)

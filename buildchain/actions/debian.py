@@ -11,14 +11,14 @@ import hashlib
 import json
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from buildchain import events, process, receipt
 from buildchain.catalog import Catalog, place
-from buildchain.errors import CommandError, FetchError
+from buildchain.errors import CommandError, FetchError, LockError
 from buildchain.layout import Layout
-from buildchain.model import DebianFile, Package, Source
+from buildchain.model import DebianFile, Package, Source, package_file
 from buildchain.receipt import Made, write_whole
 from buildchain.store.blobs import Store
 from buildchain.tools import apt
@@ -74,21 +74,28 @@ def _configure(layout: Layout, status: Path, archives: Path, name: str) -> Path:
 
 
 def resolve(
-    layout: Layout, name: str, packages: Sequence[str], status: Path | None = None
+    layout: Layout,
+    name: str,
+    packages: Sequence[str],
+    status: Path | None = None,
+    believed: Collection[DebianFile] = frozenset(),
 ) -> tuple[DebianFile, ...]:
     """Find and fetch what ``packages`` need on top of ``status`` (nothing installed when ``None``).
 
     Blobs land in the store; the archive's indexes are read again once when it moved on meanwhile.
-    When it cannot be reached, what the same names meant last time will do, if all of it is there.
+    When it cannot be reached, what the same names meant last time will do, if all of it is there
+    and believed: what was kept may have come with an archive of inputs, from anybody.
 
+    :param believed: the packages of the lock.
     :raises FetchError: a package does not exist, cannot be resolved or cannot be downloaded.
+    :raises LockError: what was kept has packages that are not believed.
     """
     base = status or layout.apt / EMPTY_STATUS
     known = resolution(layout, packages, status)
     try:
         files = _resolve(layout, name, packages, base)
     except FetchError:
-        files = _remembered(layout, known)
+        files = _remembered(layout, name, known, frozenset(believed))
         if not files:
             raise
         events.note(f"without the Debian archive: packages for {name} are those of the last build")
@@ -108,8 +115,20 @@ def _identity(packages: Sequence[str], status: Path) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _remembered(layout: Layout, path: Path) -> tuple[DebianFile, ...]:
-    files = read_closure(path) if path.is_file() else ()
+def _remembered(
+    layout: Layout, name: str, path: Path, believed: frozenset[DebianFile]
+) -> tuple[DebianFile, ...]:
+    if not believed or not path.is_file():
+        return ()
+    files = read_closure(path)
+    strange = [f"{file.name} {file.version}" for file in files if file not in believed]
+    if strange:
+        raise LockError(
+            f"the Debian archive cannot be reached, and {len(strange)} packages that {name} was "
+            f"made of last time are not in the lock: {', '.join(strange)}",
+            solution="Connect to the network; or run ./doit.sh lock where there is one, review the "
+            "difference and commit it.",
+        )
     store = Store(layout.store)
     return files if all(store.has(file.sha256) for file in files) else ()
 
@@ -214,7 +233,21 @@ def list_text(files: Sequence[DebianFile]) -> str:
 
 def read_closure(path: Path) -> tuple[DebianFile, ...]:
     """Read a list written by :func:`list_closure`."""
-    return tuple(DebianFile(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
+    return parse_list(path.read_bytes())
+
+
+def parse_list(text: bytes) -> tuple[DebianFile, ...]:
+    """Read what :func:`list_text` gives.
+
+    :raises ValueError: it is something else.
+    """
+    try:
+        entries = json.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"no list of packages: {error}") from error
+    if not isinstance(entries, list):
+        raise ValueError("no list of packages")
+    return tuple(package_file(DebianFile, entry) for entry in entries)
 
 
 def link_closure(layout: Layout, name: str, folder: Path) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ On disk: ``buildchain/pins/<profile>/debian.lock`` and ``redhat.lock`` (JSON, so
 
 A locked file comes from the store or, at exactly that version, from the archive. What the archive
 dropped (it keeps the newest only) is replaced by what it has now, or stops the build:
-``LOCK_POLICY``.
+``LOCK_POLICY``. Without the archive, and with a release key, what is not locked always stops it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic
 
 from buildchain import events
 from buildchain.actions import debian
 from buildchain.errors import LockError, PinError
 from buildchain.layout import Layout
-from buildchain.model import DebianFile, RedhatFile
+from buildchain.model import DebianFile, File, package_file
 from buildchain.receipt import Made, write_whole
 
 STRICT = "strict"
-File = TypeVar("File", DebianFile, RedhatFile)
+DIGITS = 12  # of a SHA-256, where it is shown
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def read(path: Path, kind: type[File]) -> dict[str, Entry[File]]:
             name: Entry(
                 tuple(entry["wanted"]),
                 entry["on"],
-                tuple(kind(**file) for file in entry["packages"]),
+                tuple(package_file(kind, file) for file in entry["packages"]),
             )
             for name, entry in document.items()
         }
@@ -81,18 +81,33 @@ def foundation(layout: Layout, status: Path | None, base_image: str) -> str:
     return base_image or hashlib.sha256(layout.closure("base").read_bytes()).hexdigest()
 
 
+def records(path: Path, kind: type[File]) -> frozenset[File]:
+    """Return every package of a lock, of whatever set.
+
+    :raises PinError: it is no lock.
+    """
+    return frozenset(file for entry in read(path, kind).values() for file in entry.packages)
+
+
 def changes(before: Sequence[File], after: Sequence[File]) -> list[str]:
-    """Return the difference of two lists in words, sorted by name."""
-    old = {file.name: file.revision for file in before}
-    new = {file.name: file.revision for file in after}
+    """Return the difference of two lists in words, sorted by name.
+
+    A version may be built twice, by whoever: another SHA-256 is a difference, too.
+    """
+    old = {(file.name, file.architecture): file for file in before}
+    new = {(file.name, file.architecture): file for file in after}
     lines = []
-    for name in sorted(old.keys() | new.keys()):
-        if name not in new:
-            lines.append(f"{name} {old[name]} is gone")
-        elif name not in old:
-            lines.append(f"{name} {new[name]} is new")
-        elif old[name] != new[name]:
-            lines.append(f"{name} {old[name]} -> {new[name]}")
+    for key in sorted(old.keys() | new.keys()):
+        one, other, name = old.get(key), new.get(key), key[0]
+        if other is None:
+            lines.append(f"{name} {old[key].revision} is gone")
+        elif one is None:
+            lines.append(f"{name} {other.revision} is new")
+        elif one.revision != other.revision:
+            lines.append(f"{name} {one.revision} -> {other.revision}")
+        elif one.sha256 != other.sha256:
+            digests = f"{one.sha256[:DIGITS]}… -> {other.sha256[:DIGITS]}…"
+            lines.append(f"{name} {one.revision} is another file, SHA-256 {digests}")
     return lines
 
 
@@ -140,11 +155,15 @@ def close(
     if entry is not None and locked.base_image and entry.on != on:
         # On a foreign base other packages are needed; the lock of our own says nothing about it.
         entry = None
+    # What a set is locked as needs no memory. One that is not locked, on a foreign base for one, is
+    # made of packages of other sets, or not at all when there is nobody to ask.
+    is_locked = entry is not None and (entry.wanted, entry.on) == (tuple(packages), on)
+    believed = frozenset() if is_locked else records(locked.path, DebianFile)
     origin = Origin[DebianFile](
         "Debian packages",
         on,
         lambda files: debian.fetch_exactly(layout, name, files, status),
-        lambda names: debian.resolve(layout, name, names, status),
+        lambda names: debian.resolve(layout, name, names, status, believed),
         lambda files, replaced: debian.list_closure(layout, name, files, replaced),
     )
     return settle(locked, name, packages, entry, origin)

@@ -15,9 +15,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from buildchain.actions import bundles, debian, lock
-from buildchain.actions.lock import Entry, File
+from buildchain.actions.lock import Entry
 from buildchain.errors import LockError, PinError
-from buildchain.model import DebianFile, RedhatFile
+from buildchain.model import DebianFile, File, RedhatFile
 
 DIGEST = re.compile(r"[0-9a-f]{64}")
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -19,7 +19,7 @@ from pathlib import Path
 from buildchain import events, process
 from buildchain.errors import CommandError, FetchError, PinError, SigningError, ToolError
 from buildchain.layout import Layout
-from buildchain.model import RedhatFile, RedhatRepository
+from buildchain.model import RedhatFile, RedhatRepository, package_file
 from buildchain.receipt import Made, write_whole
 from buildchain.store.blobs import Store
 from buildchain.tools import dnf, rpmkeys
@@ -212,7 +212,8 @@ def list_closure(
 
 def read_closure(path: Path) -> tuple[RedhatFile, ...]:
     """Read a list written by :func:`list_closure`."""
-    return tuple(RedhatFile(**entry) for entry in json.loads(path.read_text(encoding="utf-8")))
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    return tuple(package_file(RedhatFile, entry) for entry in entries)
 
 
 def link_closure(layout: Layout, name: str, folder: Path) -> tuple[Path, ...]:

@@ -10,12 +10,18 @@ import errno
 import hashlib
 import os
 import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain import receipt
 from buildchain.errors import ChecksumError
 from buildchain.store import partial
+
+CHANGED = (
+    "If the upstream file changed on purpose, correct the pin after reviewing it; otherwise fetch "
+    "it again."
+)
 
 
 @dataclass(frozen=True)
@@ -68,19 +74,30 @@ class Store:
         :param origin: where it came from, for the error.
         :raises ChecksumError: it has another one; nothing is stored.
         """
+        return self.take(_pieces(file), digest, origin=origin, solution=CHANGED)
+
+    def take(self, pieces: Iterable[bytes], digest: str, *, origin: str, solution: str) -> Path:
+        """Verify bytes as they come and put them into the store.
+
+        :param pieces: at most :data:`buildchain.receipt.CHUNK` bytes each; not read when the store
+            has the blob.
+        :param digest: SHA-256 they must have together.
+        :param origin: where they came from, for the error.
+        :param solution: what to do when they have another one.
+        :raises ChecksumError: they have; nothing is stored.
+        """
         target = self.path(digest)
         if target.is_file():
             return target
-        with partial.opened(self.partials, digest) as part, file.open("rb") as source:
+        with partial.opened(self.partials, digest) as part:
             part.restart()
             try:
-                while piece := source.read(receipt.CHUNK):
+                for piece in pieces:
                     part.write(memoryview(piece))
                 if part.hexdigest != digest:
                     raise ChecksumError(
                         f"{origin}: expected SHA-256 {digest}, got {part.hexdigest}",
-                        solution="If the upstream file changed on purpose, correct the pin after "
-                        "reviewing it; otherwise fetch it again.",
+                        solution=solution,
                     )
                 part.move(target)
             except BaseException:
@@ -91,6 +108,12 @@ class Store:
     def link(self, digest: str, destination: Path) -> Path:
         """Make the blob appear at ``destination`` (hard link, or a copy on another file system)."""
         return link(self.path(digest), destination)
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as source:
+        while piece := source.read(receipt.CHUNK):
+            yield piece
 
 
 def link(source: Path, destination: Path) -> Path:

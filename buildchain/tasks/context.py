@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain import catalog, config
+from buildchain.actions import lock
 from buildchain.catalog import Catalog
 from buildchain.config import Config
 from buildchain.layout import Layout
@@ -34,6 +35,11 @@ class Context:
     @property
     def content(self) -> Content:
         return Content(self.catalog.suite, self.catalog.architecture, self.catalog.content_epoch)
+
+    @property
+    def lock_policy(self) -> str:
+        """``LOCK_POLICY``; whatever that says, a release is made of what is locked."""
+        return lock.STRICT if self.config.signing_key else self.config.lock_policy
 
     def tool(self, name: str) -> Tool:
         """Return a tool of the table by name."""

@@ -50,7 +50,7 @@ def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
 def locked(context: Context) -> Locked:
     """Return the lock of the profile and how it binds."""
     path = context.layout.pins / context.config.profile / "debian.lock"
-    return Locked(path, context.config.lock_policy, context.config.base_image)
+    return Locked(path, context.lock_policy, context.config.base_image)
 
 
 def closure_step(name: str) -> str:
@@ -99,7 +99,7 @@ def _closure(context: Context, name: str, packages: tuple[str, ...], status: Pat
         functools.partial(lock.close, context.layout, locked(context), name, packages, status),
         inputs=(locked(context).path,) if locked(context).path.is_file() else (),
         needs=(UPDATE,) if status is None else (UPDATE, BASE),
-        config={"packages": packages, "policy": context.config.lock_policy},
+        config={"packages": packages, "policy": context.lock_policy},
     )
 
 

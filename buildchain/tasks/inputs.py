@@ -3,7 +3,7 @@
 ::
 
     iso ──> inputs                 on a machine with a network
-    FILE ──> inputs_unpack         on one without; then iso builds there
+    KEY, FILE ──> inputs_unpack    on one without; then iso builds there
 
 Leaves ``_build/<project>-inputs.tar``, or fills the store in ``CACHE_ROOT``.
 """
@@ -15,13 +15,15 @@ import os
 from pathlib import Path
 
 from buildchain import events, receipt
-from buildchain.actions import bundles, debian, inputs, pulls
+from buildchain.actions import bundles, debian, inputs, lock, pulls, signing, source
 from buildchain.actions import redhat as rpms
-from buildchain.errors import ConfigError
+from buildchain.errors import ConfigError, LockError
 from buildchain.layout import Layout
+from buildchain.model import DebianFile
 from buildchain.targets.step import Task, guarded, title
 from buildchain.tasks import foundations, redhat
 from buildchain.tasks.context import CALLED_FROM, Context, current
+from buildchain.tasks.host import checks
 from buildchain.tasks.pulls import FETCH
 
 
@@ -49,19 +51,65 @@ def task_inputs_unpack() -> Task:
         "basename": "inputs_unpack",
         "doc": "Put the inputs of an archive (FILE) where iso finds them without a network.",
         "title": lambda _task: title("UNPACK", "inputs"),
-        "actions": [functools.partial(_unpack, current().layout)],
+        "actions": [functools.partial(_unpack, current())],
         "pos_arg": "files",
+        "params": [
+            {
+                "name": "key",
+                "long": "key",
+                "type": str,
+                "default": "",
+                "help": "public key of who wrote the archive (binary, _build/keys/metalk8s.gpg)",
+            },
+            {
+                "name": "insecure",
+                "long": "insecure-without-signature",
+                "type": bool,
+                "default": False,
+                "help": "do not ask who wrote the archive",
+            },
+        ],
+        "task_dep": list(checks("gpgv")),
         "io": {"capture": False},
     }
 
 
 def _pack(context: Context) -> None:
-    layout = context.layout
     if context.config.base_image:
         events.closing(f"not among the inputs: {context.config.base_image} (BASE_IMAGE)")
-    output = archive_of(layout)
-    inputs.pack(layout, output, blobs(context), resolutions(context))
+    output = archive_of(context.layout)
+    pack(context, output)
     events.note(f"{output}: {output.stat().st_size >> 20} MiB")
+
+
+def pack(context: Context, output: Path) -> None:
+    """Write the archive of a finished build, signed by the key of that build.
+
+    :raises LockError: the build is made of Debian packages that are not locked.
+    """
+    layout, settings = context.layout, context.config
+    _prove_locked(context)
+    epoch = source.epoch(settings.binary("git"), settings.root, settings.source_date_epoch)
+    with signing.signer(layout, settings.signing_key) as signer:
+        inputs.pack(layout, output, blobs(context), resolutions(context), signer, epoch)
+
+
+def _prove_locked(context: Context) -> None:
+    """Stop here, with a network, rather than on the machine without one."""
+    path = foundations.locked(context).path
+    known = lock.records(path, DebianFile)
+    strange = [
+        f"{name}: {file.name} {file.version}"
+        for name in _sets(context)
+        for file in debian.read_closure(context.layout.closure(name))
+        if file not in known
+    ]
+    if strange:
+        raise LockError(
+            f"{len(strange)} packages of this build are not in {path}, and without a network only "
+            f"those are believed: {'; '.join(strange)}",
+            solution="Run ./doit.sh lock, review the difference, commit it and build again.",
+        )
 
 
 def _sets(context: Context) -> dict[str, tuple[str, ...]]:
@@ -101,14 +149,26 @@ def resolutions(context: Context) -> dict[Path, bytes]:
     return found
 
 
-def _unpack(layout: Layout, files: list[str]) -> object:
+def _unpack(context: Context, files: list[str], key: str, insecure: bool) -> object:
     def action() -> None:
+        layout, folder = context.layout, Path(os.environ.get(CALLED_FROM, "."))
         if len(files) != 1:
             raise ConfigError(
                 f"inputs_unpack takes one archive, {len(files)} were named",
-                solution="Call ./doit.sh inputs_unpack FILE.",
+                solution="Call ./doit.sh inputs_unpack --key KEY FILE.",
             )
-        count = inputs.unpack(layout, Path(os.environ.get(CALLED_FROM, ".")) / files[0])
+        keyring = folder / key if key else None
+        if keyring is None and not insecure:
+            raise ConfigError(
+                "inputs_unpack was not told whose archive this is",
+                solution="Name the public key of who wrote it: --key FILE (binary, "
+                "_build/keys/metalk8s.gpg there); or --insecure-without-signature, to trust "
+                "whoever brought it.",
+            )
+        if keyring is not None and not keyring.is_file():
+            raise ConfigError(f"--key {key}: there is no such file in {folder.absolute()}")
+        locked = lock.records(foundations.locked(context).path, DebianFile)
+        count = inputs.unpack(layout, folder / files[0], locked, keyring)
         events.note(f"{count} inputs are in {layout.cache}")
 
     return guarded(action)()

@@ -192,7 +192,7 @@ def _parameters(context: Context) -> dict[str, object]:
         "PROJECT_NAME": config.project_name,
         "PROFILE": config.profile,
         "BASE_IMAGE": config.base_image,
-        "LOCK_POLICY": config.lock_policy,
+        "LOCK_POLICY": context.lock_policy,
     }
 
 

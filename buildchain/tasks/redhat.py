@@ -55,7 +55,7 @@ def keys(context: Context) -> tuple[tuple[str, Path], ...]:
 def locked(context: Context) -> Locked:
     """Return the lock of the profile and how it binds."""
     path = context.layout.pins / context.config.profile / "redhat.lock"
-    return Locked(path, context.config.lock_policy)
+    return Locked(path, context.lock_policy)
 
 
 def system(context: Context, release: str) -> System:
@@ -92,7 +92,7 @@ def _closure(context: Context, release: str) -> Step:
             "packages": pins.redhat_packages,
             "minimal": on.minimal,
             "repositories": [[r.name, r.url, r.is_signed] for r in on.repositories],
-            "policy": context.config.lock_policy,
+            "policy": context.lock_policy,
         },
         code=(redhat, dnf, dnf_solver),
         after=checks("dnf", "rpm"),

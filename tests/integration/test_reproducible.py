@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 from buildchain import events
-from buildchain.actions import inputs, reproduce
+from buildchain.actions import reproduce
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
 from buildchain.tasks import context as contexts
@@ -60,8 +60,7 @@ def elsewhere(
     # What ./doit.sh inputs does; the build root is the test runner's as long as it runs.
     context = contexts.load(ROOT, {**os.environ, "BUILD_ROOT": str(build_root)})
     cache, archive = context.layout.cache, scratch / "inputs.tar"
-    blobs, resolutions = inputs_tasks.blobs(context), inputs_tasks.resolutions(context)
-    inputs.pack(context.layout, archive, blobs, resolutions)
+    inputs_tasks.pack(context, archive)
     # What a build finds there besides its inputs: the same key signs, and the compiler's cache is
     # no input of anything, only quicker.
     other = scratch / "cache"
@@ -69,7 +68,9 @@ def elsewhere(
     for name in ("keys", "go-build"):
         (other / name).symlink_to(cache / name)
     there = Checkout(folder, other)
-    there.succeeds("inputs_unpack", str(archive))
+    there.succeeds(
+        "inputs_unpack", "--key", str(context.layout.keys / "metalk8s.gpg"), str(archive)
+    )
     archive.unlink()
     second = dataclasses.replace(context.layout, build=folder / "_build")
     yield Elsewhere(there, context.layout, second)

@@ -6,14 +6,14 @@ import pytest
 
 from buildchain import catalog
 from buildchain.actions import debian
-from buildchain.errors import ChecksumError, FetchError
+from buildchain.errors import ChecksumError, FetchError, LockError
 from buildchain.model import Package, Source
 from buildchain.store.blobs import Store
 
 
-def close(layout, name, packages, status=None):
+def close(layout, name, packages, status=None, believed=frozenset()):
     """Resolve a set of packages and list it."""
-    files = debian.resolve(layout, name, packages, status)
+    files = debian.resolve(layout, name, packages, status, believed)
     return debian.list_closure(layout, name, files, [])
 
 
@@ -50,16 +50,21 @@ def test_without_network_only_what_was_not_resolved_before_fails(archive, layout
     shutil.rmtree(layout.build)
     debian.refresh(layout, pins)
     assert any("going on with what is in" in note for note in recorded.notes)
-    close(layout, "node", ["a", "b"])
+    a, b = debian.parse_list(first)
+    with pytest.raises(FetchError, match="the Debian archive cannot be reached"):
+        close(layout, "node", ["a", "b"])
+    with pytest.raises(LockError, match=r"1 packages that node was .* not in the lock: b 1:2\.0-1"):
+        close(layout, "node", ["a", "b"], believed={a})
+    close(layout, "node", ["a", "b"], believed={a, b})
     assert layout.closure("node").read_bytes() == first
     assert any("are those of the last build" in note for note in recorded.notes)
     with pytest.raises(FetchError, match="the Debian archive cannot be reached") as caught:
-        close(layout, "node", ["c"])
+        close(layout, "node", ["c"], believed={a, b})
     assert "no update today" in caught.value.details
     assert "network" in caught.value.solution
     next(path for path in layout.store.rglob("*") if path.is_file()).unlink()
     with pytest.raises(FetchError, match="the Debian archive cannot be reached"):
-        close(layout, "node", ["a", "b"])
+        close(layout, "node", ["a", "b"], believed={a, b})
 
 
 def test_close_fetches_into_the_store_and_lists(archive, layout, recorded):

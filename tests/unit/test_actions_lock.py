@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -127,6 +128,16 @@ def test_changes():
     before = [file("a", "1"), file("b", "1"), file("c", "1")]
     after = [file("a", "1"), file("b", "2"), file("d", "1")]
     assert lock.changes(before, after) == ["b 1 -> 2", "c 1 is gone", "d 1 is new"]
+
+
+def test_another_file_of_the_same_version_is_a_change():
+    one = file("a", "1")
+    other = dataclasses.replace(one, sha256="a" * 64)
+    expected = [f"a 1 is another file, SHA-256 {'0' * 12}… -> {'a' * 12}…"]
+    assert lock.changes([one], [other]) == expected
+    foreign = dataclasses.replace(one, architecture="i386")
+    assert lock.changes([one, foreign], [one, dataclasses.replace(foreign, sha256="b" * 64)])
+    assert lock.changes([one, foreign], [foreign, one]) == []
 
 
 def test_refresh_shows_what_changed(filled, recorded):

@@ -9,7 +9,8 @@ import shutil
 import sys
 
 from buildchain import catalog
-from buildchain.actions import bundles
+from buildchain.actions import bundles, lock
+from buildchain.model import DebianFile
 from buildchain.store.blobs import Store
 from buildchain.tasks import context
 from tests.unit import fakes
@@ -99,6 +100,14 @@ class Machine:
                 path = Store(self.cache / "store").path(digest)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(file)
+
+    def fetch_locked(self):
+        """Put stand-ins of locked packages where a build as locked leaves them."""
+        path = self.root / "buildchain" / "pins" / "default" / "debian.lock"
+        for file in lock.records(path, DebianFile):
+            path = Store(self.cache / "store").path(file.sha256)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file.file)
 
     def _build(self, reference, files, arguments):
         if OF_BUILD.match(reference):
