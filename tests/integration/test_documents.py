@@ -6,8 +6,10 @@ in ``tests/documents/blocks.toml``.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +18,7 @@ from buildchain import catalog
 from buildchain.actions import document_check
 from buildchain.tasks import context
 from tests.documents import blocks, declared, places, session
-from tests.integration.conftest import ROOT, require
+from tests.integration.conftest import ROOT, require, run
 from tests.testbed.machine import Machine
 
 pytestmark = pytest.mark.integration
@@ -43,6 +45,42 @@ def bare(debian_root_image: str, iso: pathlib.Path, build_root: pathlib.Path) ->
     version = catalog.load(ROOT, "default").version
     with places.bare_machine(debian_root_image, iso, key, version.full) as machine:
         yield machine
+
+
+@pytest.fixture(scope="module")
+def strange() -> dict[str, str]:
+    """Return what a stranger would bring in place of the three files, each fitting the others."""
+    content = "stranger"
+    sums = f"{hashlib.sha256(content.encode()).hexdigest()}  metalk8s.iso\n"
+    # The agent's socket does not fit into pytest's own folder.
+    with tempfile.TemporaryDirectory(prefix="stranger") as home:
+        gpg = ("gpg", "--batch", "--quiet", "--homedir", home, "--passphrase", "")
+        run(*gpg, "--quick-generate-key", "stranger", "rsa2048", "sign", "never")
+        signature = run(*gpg, "--armor", "--detach-sign", input=sums)
+        run("gpgconf", "--homedir", home, "--kill", "all")
+    return {"metalk8s.iso": content, "SHA256SUM": sums, "SHA256SUM.sig": signature}
+
+
+@pytest.mark.parametrize("page", [p for p in pages("node") if "mount -o loop" in typed(p, "node")])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_nothing_of_a_strangers_medium_is_run(
+    bare: Machine, strange: dict[str, str], page: str, number: int
+) -> None:
+    """The ISO is another; its checksum, too; the signature as well: who types on stops there."""
+    forged = list(strange)[:number]
+    for name in forged:
+        bare.write(f"/root/strange/{name}", strange[name])
+        bare.shell(f"mount --bind /root/strange/{name} /root/{name}")
+    try:
+        status, output = places.on_machine(bare, typed(page, "node"))
+    finally:
+        bare.shell("umount " + " ".join(f"/root/{name}" for name in forged))
+    begun = [line for line in output.splitlines() if line.startswith(session.MARK)]
+    assert status != 0
+    assert "sha256sum -c" in begun[-2], output
+    assert begun[-1] == session.FAILED
+    assert not any("mount" in line or "/mnt" in line for line in begun)
+    assert ("metalk8s.iso: FAILED" in output) is (number == 1)
 
 
 @pytest.mark.parametrize("page", pages("node"))
