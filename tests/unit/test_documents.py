@@ -12,14 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buildchain import catalog
-from buildchain.actions import document_check
+from buildchain.actions import document_check, documents, salt_tree
+from buildchain.actions.medium_check import Check
+from buildchain.layout import Layout
 from tests.documents import blocks, declared, session
 from tests.documents.blocks import Block
 from tests.documents.declared import Declared, Typed
+from tests.unit.medium import Memory
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = blocks.pages(ROOT)
 FIRST_SCREEN = 24  # lines
+CHECKOUT = Layout(ROOT, ROOT / "_build", ROOT / "_build", "metalk8s")
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 SOURCES = ("buildchain/", "docs/", "images/", "packages/", "salt/", "tests/")
 TASK = re.compile(r"\./doit\.sh(?: -\S+(?: \d+| json)?+)*+((?: setup)? [_a-z][\w:]+)")
@@ -273,6 +277,21 @@ def test_the_manual_is_closed():
     for page in PAGES:
         for target in document_check.links(page, text(page)) if page.startswith("docs/") else ():
             assert target.partition("/")[0] in inside, f"{page}: {target}"
+
+
+def test_the_medium_has_every_page_that_is_named():
+    """By pages, scripts and states, as `check` finds it; and every page can be found."""
+    pages = {path.relative_to(ROOT).as_posix(): path for path in documents.sources(CHECKOUT)}
+    files = {name: path.read_bytes() for name, path in pages.items()}
+    for path in salt_tree.sources(CHECKOUT):
+        area, *rest = path.relative_to(ROOT / "salt").parts
+        files[(Path(salt_tree.PLACES[area]) / Path(*rest)).as_posix()] = path.read_bytes()
+    check = Check(Memory(files), {}, {})
+    document_check.follow(check)
+    wanted = check.wanted.files
+    assert "bootstrap.sh" in wanted["docs/how-to/verify-a-medium.md"]
+    assert wanted.keys() - files.keys() == set()
+    assert pages.keys() - wanted.keys() == {document_check.FIRST}
 
 
 def test_the_first_screen_says_which_kubernetes():
