@@ -71,6 +71,12 @@ number() { # option, value
     esac
 }
 
+# Nothing that decides is read twice from a place where it could be exchanged in between: copies are checked and used.
+take() { # file, name of the copy
+    if [ -L "$1" ]; then die $CHANGED "$1 is a symbolic link, where a file belongs"; fi
+    cat "$1" >"$scratch/$2" || die 1 "$1 cannot be read"
+}
+
 # gpgv reads binary keys only.
 add_key() {
     if [ ! -f "$1" ] || [ ! -r "$1" ]; then die 1 "--key $1: is no file that can be read"; fi
@@ -131,8 +137,8 @@ count_successors() { # signature, file, folder of keys
     : >"$scratch/successors"
     for introduced in "$3"/*.gpg; do
         if [ ! -f "$introduced" ] || [ ! -f "$introduced.sig" ]; then continue; fi
-        cat "$introduced" >"$scratch/introduced.gpg"
-        cat "$introduced.sig" >"$scratch/introduced.sig"
+        take "$introduced" introduced.gpg
+        take "$introduced.sig" introduced.sig
         is_one_key "$scratch/introduced.gpg" || continue
         check_with "$1" "$2" "$scratch/introduced.gpg"
         successor=$(signers | cut -d ' ' -f 1)
@@ -191,21 +197,24 @@ is_one_key() { # file
     '
 }
 
-check_signature() { # signature, file
+# Takes a file and its signature; from then on, $scratch/signed is the file.
+check_signature() { # file
+    take "$1" signed
     if [ -n "$insecure" ]; then
         printf 'verify.sh: WARNING: no signature is checked: whoever made this medium could be anybody\n' >&2
         return
     fi
-    [ -f "$1" ] || die $UNKNOWN_KEY "$2 is not signed: there is no $1"
-    verify_signature "$1" "$2"
+    [ -f "$1.sig" ] || die $UNKNOWN_KEY "$1 is not signed: there is no $1.sig"
+    take "$1.sig" signed.sig
+    verify_signature "$scratch/signed.sig" "$scratch/signed"
     if [ "$bad" -gt 0 ]; then
-        die $BAD_SIGNATURE "the signature $1 is bad: $2 is not what was signed"
+        die $BAD_SIGNATURE "the signature $1.sig is bad: $1 is not what was signed"
     fi
     if [ "$valid" -lt "$wanted" ] && [ -d "$root/keys" ]; then
-        count_successors "$1" "$2" "$root/keys"
+        count_successors "$scratch/signed.sig" "$scratch/signed" "$root/keys"
     fi
     if [ "$valid" -lt "$wanted" ]; then
-        die $UNKNOWN_KEY "$2 has $valid signatures by the keys given, $wanted wanted${others:+; others: $others}"
+        die $UNKNOWN_KEY "$1 has $valid signatures by the keys given, $wanted wanted${others:+; others: $others}"
     fi
     say "signature  good: $valid of $wanted wanted"
 }
@@ -225,50 +234,106 @@ verify_image() {
     name=$(basename -- "$medium")
     sums=$folder/SHA256SUM
     [ -f "$sums" ] || die $UNKNOWN_KEY "there is no $sums: it belongs beside the ISO, or mount the ISO and name the folder"
-    check_signature "$sums.sig" "$sums"
+    check_signature "$sums"
+    before=$(find -H "$medium" -maxdepth 0 -printf "$LOOK")
     # ISO 9660: the primary volume descriptor is sector 16, the volume id 32 bytes from byte 40: name and version.
-    volume=$(dd if="$medium" bs=1 skip=32808 count=32 2>/dev/null | sed 's/ *$//')
+    volume=$(dd if="$medium" bs=1 skip=32808 count=32 2>/dev/null | tr -d '\0' | sed 's/ *$//')
     check_version "${volume##* }"
-    expected=$(awk -v name="$name" '{ digest = $1; sub(/^[^ ]* [ *]/, ""); if ($0 == name) print digest }' "$sums")
+    expected=$(awk -v name="$name" '
+        { digest = $1; sub(/^[^ ]* [ *]/, ""); if ($0 == name) print digest }' "$scratch/signed")
     [ -n "$expected" ] || die $EXTRA "$sums does not name $name"
     # shellcheck disable=SC2086  # a command and its options
     actual=$($hasher - <"$medium") || die 1 "$medium cannot be read"
     [ "${actual%% *}" = "$expected" ] || die $CHANGED "$medium was changed: SHA-256 ${actual%% *}, signed $expected"
+    [ "$before" = "$(find -H "$medium" -maxdepth 0 -printf "$LOOK")" ] || die $CHANGED "$medium $MEANWHILE"
     say "image      $name is what was signed"
 }
 
-# The tree is compared by one awk, which reads what is there (types, then digests as they come) after the MANIFEST.
+# The tree is compared by one awk. Each line it reads begins with a letter: M, of the MANIFEST; B, what there is before
+# files are read; H, digests as they come; A, what there is afterwards; E, an error.
 verify_tree() {
     manifest=$root/MANIFEST
     [ -f "$manifest" ] || die $UNKNOWN_KEY "$root holds no MANIFEST: is it a medium of this product?"
-    check_signature "$manifest.sig" "$manifest"
-    check_version "$(sed -n 's/^#version=//p' "$manifest")"
+    check_signature "$manifest"
+    check_manifest
+    check_version "$(sed -n 's/^#version=//p' "$scratch/signed")"
     cd "$root"
     {
-        find . -mindepth 1 -type d -printf 'D\t%m %P\n' -o -type f -printf 'F\t%m %P\n' \
-            -o -printf 'X\t%m %P\n' || printf 'E\tfind failed\n'
+        sed 's/^/M\t/' "$scratch/signed"
+        list_itself MANIFEST signed
+        list_itself MANIFEST.sig signed.sig
+        look . B
+    } >"$scratch/expected"
+    {
+        cat "$scratch/expected"
         share_out
         hash_shares | sed 's/^/H\t/'
+        # By its name: another one may have been put there.
+        look "$root" A
     } >"$scratch/found.pipe" &
     reader=$!
     report <"$scratch/found.pipe"
     wait "$reader" || :
 }
 
+# Nothing in a name may look like the end of a line, nor need an escape in what sha256sum prints.
+check_manifest() {
+    odd=$(tr -d -c '\000-\011\013-\037\177\134' <"$scratch/signed" | wc -c)
+    [ "$odd" -eq 0 ] || die 1 "$manifest holds control characters or backslashes"
+    line=$(awk "$PARSE"'
+        /^#/ { next }
+        !parse($0) || named[path]++ { print NR; exit }
+    ' "$scratch/signed")
+    [ -z "$line" ] || die 1 "$manifest, line $line: expected digest, type, mode, size and a name of its own"
+}
+
+# A line of the list says of an entry, in one word each: digest or -, d or f, mode, size; the rest is its name.
+# Sets them, and `path`; tells whether it is such a line.
+PARSE='
+    function parse(line) {
+        split(line, word, " ")
+        start = word[1] " " word[2] " " word[3] " " word[4] " "
+        path = substr(line, length(start) + 1)
+        return substr(line, 1, length(start)) == start && path != "" && word[2] ~ /^[df]$/ &&
+            word[3] ~ /^[0-7][0-7][0-7][0-7]$/ && word[4] ~ /^[0-9]+$/ &&
+            (word[2] == "d" ? word[1] == "-" : length(word[1]) == 64 && word[1] !~ /[^0-9a-f]/)
+    }
+'
+
+# The list and its signature, which do not name themselves; their modes were not signed.
+list_itself() { # name, copy
+    [ -f "$scratch/$2" ] || return 0
+    # shellcheck disable=SC2086  # a command and its options
+    digest=$($hasher - <"$scratch/$2")
+    printf 'M\t%s f - %d %s\n' "${digest%% *}" "$(wc -c <"$scratch/$2")" "$1"
+}
+
+# Type, mode, owner, size, and the times: whoever exchanges or writes to a file cannot set the time of its change back.
+LOOK='%y %m %U %s %T@ %C@'
+MEANWHILE='(while it was read)'
+
+# Entries end with NUL, since names may hold everything else; a line feed in a name becomes a control character.
+look() { # folder, letter
+    { find "$1" -printf "$2\t$LOOK\t%P\0" || printf 'E\tfind failed\0'; } | tr '\n\0' '\001\n'
+}
+
 # Deals the files out, the big ones first, each to the processor that has the least to read. Opening one costs too.
+# What is not there, no file, or of another size need not be read.
 share_out() {
-    awk '!/^#/ && $2 == "f" { print $4 "\t" substr($0, index($0, $5)) }' MANIFEST | sort -rn |
-        awk -F '\t' -v jobs="$jobs" '{
-            least = 1
-            for (i = 2; i <= jobs; i++) if (load[i] + 0 < load[least] + 0) least = i
-            load[least] += $1 + 65536
-            print ($1 >= 1048576 ? "big" : "small") least, substr($0, length($1) + 2)
-        }' |
-        while IFS= read -r line; do
-            share=${line%% *} path=${line#* }
-            # No name is taken for an option, nor for the standard input.
-            if [ -f "$path" ] && [ ! -L "$path" ]; then printf './%s\0' "$path" >>"$scratch/$share"; fi
-        done
+    awk "$PARSE"'
+        /^M\t#/ { next }
+        /^M\t/ { parse(substr($0, 3)); size[path] = word[2] == "f" ? word[4] : ""; next }
+        {
+            cut = index(substr($0, 3), "\t"); split(substr($0, 3, cut - 1), is, " "); path = substr($0, cut + 3)
+            if (is[1] == "f" && path in size && is[4] == size[path]) print is[4] "\t" path
+        }
+    ' "$scratch/expected" | sort -rn | scratch=$scratch awk -F '\t' -v jobs="$jobs" '{
+        least = 1
+        for (i = 2; i <= jobs; i++) if (load[i] + 0 < load[least] + 0) least = i
+        load[least] += $1 + 65536
+        # No name is taken for an option, nor for the standard input.
+        print "./" $2 >(ENVIRON["scratch"] ($1 >= 1048576 ? "/big" : "/small") least)
+    }'
 }
 
 # Several write to one pipe: what a process says must fit into one write, so the many small ones say it at the end.
@@ -278,8 +343,8 @@ hash_shares() {
         : >>"$scratch/big$i" && : >>"$scratch/small$i"
         # shellcheck disable=SC2086  # a command and its options
         {
-            xargs -0 -r -n 4 $hasher <"$scratch/big$i"
-            xargs -0 -r $hasher <"$scratch/small$i" >"$scratch/said$i"
+            tr '\n' '\0' <"$scratch/big$i" | xargs -0 -r -n 4 $hasher
+            tr '\n' '\0' <"$scratch/small$i" | xargs -0 -r $hasher >"$scratch/said$i"
         } &
         i=$((i + 1))
     done
@@ -288,41 +353,67 @@ hash_shares() {
 }
 
 report() {
-    awk -v progress="$progress" -v quiet="$quiet" '
-        function complain(kind, path, alone) { named[alone ? alone : path] = 1; problems[kind] = problems[kind] sprintf("%-10s %s\n", kind, path); count[kind]++ }
-        FILENAME == "MANIFEST" {
-            if (/^#/) next
-            path = substr($0, index($0, $5)); type[path] = $2; digest[path] = $1
-            mode[path] = $3; sub(/^0+/, "", mode[path])
-            if ($2 == "f") { files++; bytes += $4; size[path] = $4 }
+    awk -v progress="$progress" -v quiet="$quiet" -v me="$(id -u)" -v meanwhile="$MEANWHILE" "$PARSE"'
+        function complain(kind, path, why) {
+            if (path in named) return
+            named[path] = 1; count[kind]++
+            gsub(/[\001-\037\177]/, "?", path)
+            problems[kind] = problems[kind] sprintf("%-10s %s%s\n", kind, path == "" ? "." : path, why == "" ? "" : " " why)
+        }
+        function examine(path, kind, octal, owner, bytes) {
+            listed = path in type
+            if (path == "MANIFEST.sig" && !listed) return
+            seen[path] = 1
+            if (path ~ /[\001-\037\177\\]/) complain("extra", path, "(a control character or backslash in the name)")
+            else if (path != "" && !listed) complain("extra", path)
+            else if (listed && kind != type[path]) complain("changed", path)
+            else if (listed && mode[path] != "-" && octal != mode[path])
+                complain("changed", path, "(mode " octal ", signed " mode[path] ")")
+            else if (listed && mode[path] == "-" && octal !~ /^[46][046][046]$/)
+                complain("changed", path, "(mode " octal ", expected 644)")
+            else if (owner != 0 && owner != me) complain("changed", path, "(owner " owner ", who is not root)")
+            else if (octal ~ /[2367].?$/) complain("changed", path, "(mode " octal ": others may write to it)")
+            else if (kind == "f" && bytes != size[path]) complain("changed", path)
+        }
+        { tag = substr($0, 1, 1); rest = substr($0, 3) }
+        tag == "M" {
+            if (rest ~ /^#/) next
+            parse(rest); type[path] = word[2]; digest[path] = word[1]
+            mode[path] = word[3]; sub(/^0+/, "", mode[path])
+            if (word[2] == "f") {
+                total += word[4]; size[path] = word[4]
+                if (word[3] != "-") { files++; bytes += word[4] }
+            }
             next
         }
-        { tag = substr($0, 1, 1); path = substr($0, 3) }
-        tag == "E" { complain("unread", path); next }
+        tag == "E" { complain("unread", rest); next }
         tag == "H" {
-            sum = substr(path, 1, 64); path = substr(path, 69)
+            sum = substr(rest, 1, 64); path = substr(rest, 69)
             hashed[path] = 1; done += size[path]
             if (sum != digest[path]) complain("changed", path)
-            if (progress && bytes && int(done * 100 / bytes) != shown) {
-                shown = int(done * 100 / bytes)
+            if (progress && total && int(done * 100 / total) != shown) {
+                shown = int(done * 100 / total)
                 printf "\rfiles      %3d %%", shown >"/dev/stderr"
             }
             next
         }
-        {
-            octal = substr(path, 1, index(path, " ") - 1); path = substr(path, index(path, " ") + 1)
-            if (path == "MANIFEST" || path == "MANIFEST.sig") next
-            seen[path] = 1
-            if (!(path in type)) complain("extra", path)
-            else if (tag != (type[path] == "d" ? "D" : "F")) complain("changed", path)
-            else if (octal != mode[path]) complain("changed", path " (mode " octal ", signed " mode[path] ")", path)
+        { cut = index(rest, "\t"); look = substr(rest, 1, cut - 1); path = substr(rest, cut + 1) }
+        tag == "B" {
+            before[path] = look
+            split(look, is, " ")
+            examine(path, is[1], is[2], is[3], is[4])
+        }
+        tag == "A" {
+            if (before[path] != look) complain("changed", path, meanwhile)
+            after[path] = 1
         }
         END {
             if (progress) printf "\r%20s\r", "" >"/dev/stderr"
             for (path in type) {
                 if (!(path in seen)) complain("missing", path)
-                else if (type[path] == "f" && !(path in hashed) && !(path in named)) complain("unread", path)
+                else if (type[path] == "f" && !(path in hashed)) complain("unread", path)
             }
+            for (path in before) if (!(path in after)) complain("changed", path, meanwhile)
             printf "%s%s%s%s", problems["changed"], problems["missing"], problems["extra"], problems["unread"] | "sort >&2"
             close("sort >&2")
             if (count["changed"]) exit '"$CHANGED"'
@@ -331,7 +422,7 @@ report() {
             if (count["unread"]) exit 1
             if (!quiet) printf "files      %d are what was signed, %.0f bytes\n", files, bytes
         }
-    ' MANIFEST -
+    '
 }
 
 at_least='' insecure='' jobs='' key_files='' medium='' quiet='' wanted=1 keys=0
@@ -372,7 +463,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-need awk base64 basename cut dd find grep mkfifo mktemp od sed sort xargs
+need awk base64 basename cut dd find grep id mkfifo mktemp od sed sort tr wc xargs
 find_hasher
 [ -n "$insecure" ] || need gpgv
 [ -n "$key_files" ] || [ -n "$insecure" ] ||
@@ -389,6 +480,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
+scratch=$(CDPATH='' cd -- "$scratch" && pwd -P)
 mkfifo "$scratch/found.pipe"
 while IFS= read -r file; do
     [ -z "$file" ] || add_key "$file"

@@ -361,7 +361,8 @@ def test_a_bad_key_file(verify, tmp_path, content):
 
 
 TOOLS = ("awk", "base64", "basename", "cat", "cut", "dd", "dirname", "find", "grep", "head",
-         "mkfifo", "mktemp", "od", "rm", "sed", "sh", "sort", "tr", "xargs")  # fmt: skip
+         "id", "mkfifo", "mktemp", "od", "rm", "sed", "sh", "sort", "tr", "wc",
+         "xargs")  # fmt: skip
 
 
 @pytest.fixture
