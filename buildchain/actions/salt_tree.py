@@ -10,6 +10,7 @@ import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from buildchain import receipt
 from buildchain.actions import debian
@@ -29,11 +30,8 @@ def sources(layout: Layout) -> tuple[Path, ...]:
     return tuple(receipt.sources(folder for folder in folders if folder.is_dir()))
 
 
-def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:
-    """Return what the states install, at which version."""
-    downloaded = {
-        file.name: {"version": file.version} for file in debian.read_closure(layout.closure("node"))
-    }
+def pinned(catalog: Catalog) -> dict[str, Any]:
+    """Return what of :func:`versions` stands in the pins."""
     ours_deb = {
         name: {"version": f"{package.version}-{package.release}"}
         for package in catalog.packages
@@ -47,7 +45,7 @@ def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:
     return {
         "metalk8s": {"version": catalog.version.full},
         **{package.name: {"version": package.version} for package in catalog.packages},
-        "packages": {"debian": {**downloaded, **ours_deb}, "redhat": ours_rpm},
+        "packages": {"debian": ours_deb, "redhat": ours_rpm},
         "signing_keys": {
             "redhat": {
                 release: [
@@ -62,6 +60,16 @@ def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:
             **{image.name: {"version": image.tag} for image in catalog.pulled_images},
         },
     }
+
+
+def versions(layout: Layout, catalog: Catalog) -> dict[str, object]:
+    """Return what the states install, at which version."""
+    downloaded = {
+        file.name: {"version": file.version} for file in debian.read_closure(layout.closure("node"))
+    }
+    found = pinned(catalog)
+    packages = {**found["packages"], "debian": {**downloaded, **found["packages"]["debian"]}}
+    return {**found, "packages": packages}
 
 
 def deploy(layout: Layout, catalog: Catalog, deployed: Iterable[Path]) -> Made:

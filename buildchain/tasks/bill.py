@@ -49,7 +49,7 @@ def step(context: Context, parts: tuple[Part, ...]) -> Step:
             "epoch": pins.content_epoch,
             "images": [[image.name, image.licenses] for image in pins.images],
         },
-        code=(bill, cyclonedx, spdx),
+        code=(bill, bundles, cyclonedx, debian, iso, packages, rpms, spdx),
     )
 
 

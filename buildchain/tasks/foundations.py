@@ -73,6 +73,7 @@ def task__apt_update() -> Iterator[Task]:
         title("UPDATE", f"indexes of Debian {pins.suite}"),
         functools.partial(debian.refresh, context.layout, pins),
         config={"suite": pins.suite, "architecture": pins.architecture, "key": str(pins.keyring)},
+        code=(debian,),
         owns=context.layout.apt,
     ).task()
 
@@ -100,6 +101,7 @@ def _closure(context: Context, name: str, packages: tuple[str, ...], status: Pat
         inputs=(locked(context).path,) if locked(context).path.is_file() else (),
         needs=(UPDATE,) if status is None else (UPDATE, BASE),
         config={"packages": packages, "policy": context.lock_policy},
+        code=(debian, lock),
     )
 
 
@@ -118,7 +120,7 @@ def task__base_image() -> Iterator[Task]:
             "packages": context.catalog.base_packages,
             "content": context.catalog.content_epoch,
         },
-        code=(mmdebstrap, layers),
+        code=(base, layers, mmdebstrap, signing),
         owns=context.layout.base,
         after=checks("docker") if reference else checks("mmdebstrap", "apt-ftparchive", "gpg"),
     ).task()
@@ -148,6 +150,7 @@ def task__builder_image() -> Iterator[Task]:
         functools.partial(_builder, context),
         inputs=(recipe(context),),
         needs=(BASE, closure_step("builder")),
+        code=(base,),
         after=checks("docker"),
     ).task()
 

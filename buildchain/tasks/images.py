@@ -143,6 +143,7 @@ def task__image_dedup_layers() -> Iterator[Task]:
         functools.partial(_share, context, hardlink),
         needs=image_steps(context),
         config={"binary": hardlink},
+        code=(images,),
         after=checks("hardlink"),
     ).task()
 
@@ -165,6 +166,7 @@ def task__registry_config() -> Iterator[Task]:
         inputs=registry.generator_files(),
         needs=(SHARE, *image_steps(context)),
         config={"place": registry.place(version)},
+        code=(registry,),
     ).task()
 
 

@@ -38,6 +38,7 @@ from buildchain.tasks import (
 )
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
+from buildchain.tools import gpg
 from buildchain.tools import iso as iso_tool
 
 KEY = "_iso_key"
@@ -108,6 +109,7 @@ def task__iso_key() -> Iterator[Task]:
         ),
         inputs=(introduction,) if introduction is not None else (),
         config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
+        code=(gpg, signing),
         holds=functools.partial(
             signing.is_exported_key_current,
             context.layout,
@@ -128,6 +130,7 @@ def task__iso_product() -> Iterator[Task]:
         functools.partial(_product, context),
         needs=(KEY,),
         config={"name": context.config.project_name, "version": context.catalog.version.full},
+        code=(iso,),
         fingerprint=functools.partial(_commit, context),
     ).task()
 
@@ -180,7 +183,7 @@ def task__iso_provenance() -> Iterator[Task]:
         needs=(BUILD, KEY, lock.RECORD),
         products=(context.layout.iso.with_name(provenance.NAME),),
         config=_parameters(context),
-        code=(provenance,),
+        code=(iso, provenance, signing),
         fingerprint=lambda: [_commit(context), _epoch(context)],
         after=checks("gpg"),
     ).task()
@@ -243,7 +246,7 @@ def populate_step(
             "parts": [[str(part.source), part.target] for part in everything],
             "title": [medium.name, medium.version.full],
         },
-        code=(iso,),
+        code=(iso, signing),
         fingerprint=functools.partial(_epoch, context),
         after=checks("gpg"),
     )
@@ -291,6 +294,7 @@ def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> 
         action,
         needs=(built, KEY),
         products=(medium.checksums,),
+        code=(iso, signing),
         fingerprint=functools.partial(_epoch, context),
         after=checks("gpg", "gpgv"),
     )

@@ -54,7 +54,7 @@ def task__lock_record() -> Iterator[Task]:
             *map(redhat.closure_step, releases),
         ),
         config={"names": names, "releases": releases},
-        code=(lock,),
+        code=(debian, lock, redhat_lock, rpms),
     ).task()
 
 

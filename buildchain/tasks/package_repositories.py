@@ -67,6 +67,7 @@ def _sign(context: Context) -> Step:
             "key": context.config.signing_key,
             "index": is_solved_against,
         },
+        code=(repositories, signing),
         owns=layout.signed_rpms,
         after=checks("rpmsign", "gpg", *(["createrepo_c"] if is_solved_against else [])),
     )
@@ -147,7 +148,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         inputs=tuple(key for _, key in redhat.keys(context)),
         needs=(redhat.SIGN, *map(redhat.closure_step, redhat.releases(context)), "_iso_key"),
         config={**epoch, "releases": context.catalog.redhat_releases},
-        code=(repositories, repository),
+        code=(repositories, repository, rpms, signing),
         after=checks("createrepo_c", "gpg"),
     )
     yield Step(
@@ -157,7 +158,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         functools.partial(_debian, context),
         needs=(*(packaging.stage(p.name, "pkg_deb") for p in all_packages), NODE, "_iso_key"),
         config=epoch,
-        code=(repositories, repository),
+        code=(debian, repositories, repository, signing),
         after=checks("apt-ftparchive", "gpg"),
     )
 
@@ -186,7 +187,7 @@ def _checks(context: Context) -> Iterator[Step]:
             functools.partial(action, context),
             needs=(repository_step(family), foundations.BASE),
             config={"roles": dict(roles), "minimal": pins.redhat_minimal},
-            code=(closures,),
+            code=(closures, rpms) if family == "redhat" else (closures, debian),
             after=checks("rpm") if family == "redhat" else (),
         )
 

@@ -60,7 +60,11 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
     folder = layout.package_sources(package.name)
     outline = _Outline(context, package)
     yield outline.step(
-        "pkg_mkdir", "MKDIR", packages.make_folders, owns=layout.package(package.name)
+        "pkg_mkdir",
+        "MKDIR",
+        packages.make_folders,
+        owns=layout.package(package.name),
+        code=(packages,),
     )
     yield outline.step(
         "pkg_rpmspec",
@@ -69,6 +73,7 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
         inputs=(spec,),
         needs=("pkg_mkdir",),
         config=pins,
+        code=(packages, rpm),
     )
     yield outline.step(
         "pkg_get_source",
@@ -85,7 +90,7 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
                 else ()
             ),
         ),
-        code=(bundles,),
+        code=(bundles, packages),
     )
     yield outline.step(
         "pkg_compile",

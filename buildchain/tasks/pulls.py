@@ -47,7 +47,7 @@ def _fetch(context: Context) -> Step:
         functools.partial(pulls.fetch, context.layout, images, context.config),
         inputs=(policy,) if policy is not None else (),
         config={"images": [dataclasses.asdict(image) for image in images]},
-        code=(manifest, tree),
+        code=(manifest, pulls, tree),
         after=checks("skopeo") if policy is not None else (),
         holds=functools.partial(_is_here, context),
     )

@@ -94,6 +94,6 @@ def _closure(context: Context, release: str) -> Step:
             "repositories": [[r.name, r.url, r.is_signed] for r in on.repositories],
             "policy": context.lock_policy,
         },
-        code=(redhat, dnf, dnf_solver),
+        code=(redhat, redhat_lock, dnf, dnf_solver),
         after=checks("dnf", "rpm"),
     )

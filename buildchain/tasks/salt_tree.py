@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from buildchain.actions import salt_tree
+from buildchain.actions import debian, salt_tree
 from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import package_repositories
 from buildchain.tasks.context import Context, current
@@ -30,13 +30,8 @@ def _deploy(context: Context) -> Step:
         functools.partial(salt_tree.deploy, context.layout, pins, sources),
         inputs=sources,
         needs=(package_repositories.NODE,),
-        config={
-            "version": pins.version.full,
-            "packages": [[p.name, p.version, p.release, p.rpms, p.debs] for p in pins.packages],
-            "repositories": [repository.name for repository in pins.redhat_repositories],
-            "images": [[image.name, image.version] for image in pins.images],
-        },
-        code=(salt_tree,),
+        config=salt_tree.pinned(pins),
+        code=(debian, salt_tree),
     )
 
 

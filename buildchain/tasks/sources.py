@@ -58,6 +58,7 @@ def task__sources_sign() -> Iterator[Task]:
         sign,
         needs=(*(packaging.stage(p.name, "pkg_srpm") for p in context.catalog.packages), KEY),
         config={"epoch": epoch, "key": context.config.signing_key},
+        code=(repositories, signing),
         owns=folder,
         after=checks("rpmsign", "gpg"),
     ).task()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from buildchain.actions import engine, vagrant
+from buildchain.actions import base, engine, vagrant
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, guarded, title
 from buildchain.tasks import foundations
@@ -38,6 +38,7 @@ def task__testbed_image() -> Iterator[Task]:
         functools.partial(_image, context),
         inputs=tuple(vagrant.node_files(context.layout).values()),
         needs=(foundations.BASE, CLOSURE),
+        code=(base, vagrant),
         after=checks("docker"),
     ).task()
 

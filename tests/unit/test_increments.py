@@ -284,9 +284,6 @@ CASES = {
         },
     ),
     "date": (sets("SOURCE_DATE_EPOCH=1700000001"), MEDIUM - {"WRITE bill of materials"}),
-    "policy": (
-        sets("LOCK_POLICY=roll"), set(),
-    ),
     "program": (another_hardlink, {"SHARE equal layers", "CHECK hardlink"}),
     "option of other tasks": (sets("VAGRANT_PROVIDER=libvirt"), set()),
 }  # fmt: skip
@@ -297,3 +294,14 @@ def test_what_runs_again(made, case):
     touch, expected = CASES[case]
     touch(made)
     assert executed(made.run("iso")) == expected
+
+
+def test_a_stricter_policy_is_applied_to_what_was_built(made):
+    """Here the archive has nothing of what is locked, which the build before only told."""
+    made.monkeypatch.setenv("LOCK_POLICY", "strict")
+    result = made.run("iso")
+    assert result.status == 1
+    assert "LockError: " in result.out
+    made.monkeypatch.setenv("LOCK_POLICY", "roll")
+    again = {"RESOLVE Debian packages for base"}
+    assert executed(made.run("iso")) == again, "the rest is as the other policy wants it"
