@@ -51,6 +51,7 @@ from buildchain.tasks.quality import (
     task_format,
     task_lint,
     task_test,
+    task_test_fresh,
 )
 from buildchain.tasks.redhat import task__redhat_closure
 from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
@@ -124,6 +125,7 @@ __all__ = [
     "task_setup",
     "task_sources_iso",
     "task_test",
+    "task_test_fresh",
     "task_vagrant_restore",
     "task_vagrant_up",
     "task_verify",

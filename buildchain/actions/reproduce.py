@@ -84,11 +84,16 @@ def compare(first: Layout, second: Layout) -> None:
 
 def differing(first: Path, second: Path) -> list[str]:
     """Return the paths that two trees do not have in common, as their MANIFESTs tell."""
-    rows = [set(_lines(tree / listing.NAME)) for tree in (first, second)]
+    rows = [listed(tree) for tree in (first, second)]
     names = {line.split(" ", 4)[-1] for line in rows[0] ^ rows[1]}
     # What only lists the others says nothing itself.
     lists = {iso.CHECKSUMS, f"{iso.CHECKSUMS}.sig"}
     return sorted(names - lists) or sorted(names)
+
+
+def listed(tree: Path) -> set[str]:
+    """Return the lines of a tree's MANIFEST."""
+    return set((tree / listing.NAME).read_text(encoding="utf-8").splitlines())
 
 
 def _pairs(first: Path, second: Path, names: list[str]) -> Iterator[tuple[str, Path, Path]]:
@@ -119,10 +124,6 @@ def _blobs(folder: Path) -> list[str]:
     manifest = json.loads((folder / IMAGE_MANIFEST).read_bytes())
     found = [manifest["config"], *manifest["layers"]]
     return [blob["digest"].partition(":")[2] for blob in found]
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def _equal(first: Path, second: Path) -> bool:

@@ -7,15 +7,18 @@
           └> _salt_environment ──────────────┘         │      │
                             iso, _testbed_image ───────┘──────┘
     _dev_environment ──> bench:<name>
+    iso ───────────────> test:fresh
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from buildchain.actions import quality
+from buildchain import config, events
+from buildchain.actions import fresh, quality
 from buildchain.targets.step import Removal, Task, guarded, remove_tree, title
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
@@ -255,6 +258,33 @@ def deliverables(context: Context) -> dict[str, str]:
         "METALK8S_CACHE_ROOT": str(layout.cache),
         "METALK8S_ISO": str(layout.iso),
     }
+
+
+def task_test_fresh() -> Task:
+    """Run README's first command on a machine that nobody prepared, and compare the ISO."""
+    context = current()
+    return {
+        # Not one of `test`: it takes as long as a first build does.
+        "basename": "test:fresh",
+        "doc": task_test_fresh.__doc__,
+        "title": lambda _task: title("TEST", "a fresh machine"),
+        "actions": [(guarded(functools.partial(_test_fresh, context)), [])],
+        "task_dep": [*checks("git", "mmdebstrap", "rpm"), "iso"],
+        "io": {"capture": False},
+    }
+
+
+def _test_fresh(context: Context) -> None:
+    layout, settings = context.layout, context.config
+    fresh.check(layout, settings.binary("git"))
+    kept = {
+        option.name: os.environ[option.name]
+        for option in config.OPTIONS
+        if option.name in os.environ and option.name not in fresh.ITS_OWN
+    }
+    with fresh.built(layout, context.catalog, settings.binary("git"), kept) as there:
+        count = fresh.compare(layout, there)
+    events.closing(f"the ISO of a fresh machine is the same: {count} files and folders")
 
 
 def task_bench() -> Iterator[Task]:

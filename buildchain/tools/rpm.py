@@ -91,6 +91,12 @@ def argv_for_requirements(packages: Sequence[Path]) -> list[str | Path]:
     return ["rpm", "--query", "--nosignature", "--queryformat", layout, "--package", *packages]
 
 
+def argv_for_header_digest(package: Path) -> list[str | Path]:
+    """Print the digest of all that a package is but for its signatures."""
+    layout = "%{SHA256HEADER}"
+    return ["rpm", "--query", "--nosignature", "--queryformat", layout, "--package", package]
+
+
 def without_versions(capability: str) -> str:
     """Return a library without symbol version and word size: ``libc.so.6(GLIBC_2.2)(64bit)``."""
     return capability.partition("(")[0]

@@ -1,0 +1,177 @@
+"""A machine that nobody prepared: README's first command in a minimal root, its ISO beside ours.
+
+Programs: ``git``, ``mmdebstrap``, ``rpm``, and those of :mod:`buildchain.tools.fresh`. On disk,
+until it ends: the root, the clone and its home in ``_build/fresh``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from buildchain import events, process
+from buildchain.actions import reproduce, source
+from buildchain.catalog import Catalog
+from buildchain.errors import BuildError, CommandError, ConfigError, ContentError
+from buildchain.layout import Layout
+from buildchain.receipt import write_whole
+from buildchain.tools import apt, fresh, git, rpm
+
+COMMAND = ("./doit.sh", "setup", "iso")  # README's first
+# The machine's ways out, and what pip is told of them; nothing else of the caller's comes along.
+HANDED = re.compile(r"PIP_\w+|SSL_CERT_\w+|(?i:https?_proxy|ftp_proxy|all_proxy|no_proxy)")
+SITE = (Path("/etc/resolv.conf"), Path("/etc/hosts"), Path("/etc/pip.conf"))
+CERTIFICATES = Path("/usr/local/share/ca-certificates")
+# Options that say where things of this machine are, and who signs.
+ITS_OWN = ("BUILD_ROOT", "CACHE_ROOT", "SIGNING_KEY", "KEY_INTRODUCTION", "REGISTRY_AUTH_FILE")
+OWN_SOCKET = Path("/var/run/docker.sock")
+# What of a medium is another with another key: keys, signatures, and lists of what is signed.
+OF_THE_KEY = re.compile(
+    r"keys/.*|sbom/.*|.*\.(?:sig|gpg|asc)|.*/repodata/.*|(?:.*/)?(?:InRelease|SHA256SUM|MANIFEST)"
+)
+NO_ENGINE = "EngineError: the Docker engine was started and "
+
+
+def check(layout: Layout, git_binary: str) -> None:
+    """Insist on what this needs.
+
+    :raises ConfigError: the checkout differs from its commit.
+    :raises BuildError: it is not root who asks.
+    """
+    if os.geteuid() != 0:
+        raise BuildError(
+            "a root file system is made and entered by root only",
+            solution="Run ./doit.sh test:fresh as root.",
+        )
+    if source.describe(git_binary, layout.root).endswith("-dirty"):
+        raise ConfigError(
+            f"files in {layout.root} differ from its commit, a fresh machine would not have them",
+            solution="Commit or stash them, then build the ISO and try again.",
+        )
+
+
+@contextlib.contextmanager
+def built(
+    layout: Layout, catalog: Catalog, git_binary: str, settings: Mapping[str, str]
+) -> Iterator[Layout]:
+    """Build the ISO on a machine that nobody prepared; leave nothing of it behind.
+
+    :param settings: options of the first build.
+    :returns: where the build is, for as long as the block lasts.
+    """
+    folder = layout.build / "fresh"
+    _remove(folder)
+    root, place = folder / "root", folder / "place"
+    for path in (place / "home", folder / "apt"):
+        path.mkdir(parents=True)
+    try:
+        _make_root(catalog, folder / "apt", root)
+        process.run(git.argv_for_clone(git_binary, layout.root, place / "checkout"))
+        _build(root, place, settings)
+        checkout = place / "checkout"
+        yield dataclasses.replace(layout, root=checkout, build=checkout / "_build")
+    finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    # Nothing is mounted there any more; were it, what is mounted would be somebody else's.
+    process.run(["rm", "-rf", "--one-file-system", folder])
+
+
+def _make_root(catalog: Catalog, folder: Path, root: Path) -> None:
+    events.note(
+        f"making a root of Debian {catalog.suite} with {' and '.join(fresh.PACKAGES)} alone"
+    )
+    entries = apt.parse_targets(process.run(apt.argv_for_targets()), catalog.suite)
+    sources, settings = folder / "debian.sources", folder / "apt.conf"
+    write_whole(sources, apt.source_list(entries, catalog.keyring, catalog.architecture))
+    write_whole(settings, fresh.parse_settings(process.run(fresh.argv_for_settings())))
+    process.run(fresh.argv_for_root(catalog.suite, sources, settings, root), own_group=True)
+    for path in SITE:
+        if path.is_file():
+            shutil.copyfile(path, root / path.relative_to("/"))
+    write_whole(root / "etc" / "docker" / "daemon.json", fresh.ENGINE_SETTINGS)
+    if CERTIFICATES.is_dir():
+        inside = root / CERTIFICATES.relative_to("/")
+        shutil.copytree(CERTIFICATES, inside, dirs_exist_ok=True)
+        process.run(["chroot", root, "update-ca-certificates"])
+    if (root / "usr" / "bin" / "python3").exists():
+        raise ContentError("the root has Python, which a fresh machine should not")
+
+
+def _environment(place: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    handed = {name: value for name, value in os.environ.items() if HANDED.fullmatch(name)}
+    return {**handed, **settings, "HOME": str(place / "home"), "LC_ALL": "C.UTF-8"}
+
+
+def _folders(environment: Mapping[str, str], root: Path) -> list[str]:
+    """Return the folders of this machine that pip is told to look into."""
+    words = environment.get("PIP_FIND_LINKS", "").split()
+    return [word for word in words if Path(word).is_dir() and not (root / word[1:]).exists()]
+
+
+def _build(root: Path, place: Path, settings: Mapping[str, str]) -> None:
+    """Run the command with an engine of its own, else with this machine's."""
+    environment = _environment(place, settings)
+    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(place / "checkout"), *COMMAND]
+    folders = _folders(environment, root)
+    said: list[str] = []
+    events.note(f"running {' '.join(COMMAND)} in it")
+    try:
+        argv = fresh.argv_in_root(root, place, environment, command, folders=folders)
+        process.run(argv, echo=True, on_line=said.append)
+    except CommandError as error:
+        if not any(line.startswith(NO_ENGINE) for line in said) or not OWN_SOCKET.is_socket():
+            raise _failed(error) from error
+        events.note("no engine runs in it: going on with that of this machine")
+        socket = str(OWN_SOCKET.resolve())
+        argv = fresh.argv_in_root(root, place, environment, command, folders=folders, socket=socket)
+        try:
+            process.run(argv, echo=True)
+        except CommandError as second:
+            raise _failed(second) from second
+
+
+def _failed(error: CommandError) -> BuildError:
+    return BuildError(
+        f"{' '.join(COMMAND)} fails on a fresh machine (exit status {error.status})",
+        solution="The reason stands above, where it came from.",
+    )
+
+
+def compare(first: Layout, second: Layout) -> int:
+    """Compare what two ISOs carry that does not depend on the key; return how many files that are.
+
+    :raises ContentError: naming what differs.
+    """
+    names = reproduce.differing(first.iso_root, second.iso_root)
+    wrong = [
+        name
+        for name in names
+        if not OF_THE_KEY.fullmatch(name)
+        and not _is_the_same_rpm(first.iso_root / name, second.iso_root / name)
+    ]
+    for name in wrong[: reproduce.SHOWN]:
+        explained = reproduce.explain(first.iso_root / name, second.iso_root / name)
+        events.closing(f"differs: {name}: {explained}")
+    if wrong:
+        raise ContentError(
+            f"{len(wrong)} files of the ISO are others on a fresh machine, the first: "
+            f"{', '.join(wrong[: reproduce.SHOWN])}",
+            solution="What is in them stands above; find what of this machine gets into them.",
+        )
+    return len(reproduce.listed(second.iso_root)) - len(names)
+
+
+def _is_the_same_rpm(first: Path, second: Path) -> bool:
+    """Tell whether two RPMs are the same but for their signatures."""
+    if first.suffix != ".rpm" or not (first.is_file() and second.is_file()):
+        return False
+    digests = {process.run(rpm.argv_for_header_digest(path)).strip() for path in (first, second)}
+    return len(digests) == 1 and digests != {""}
