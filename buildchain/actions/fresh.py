@@ -25,7 +25,9 @@ from buildchain.tools import apt, fresh, git, rpm
 COMMAND = ("./doit.sh", "setup", "iso")  # README's first
 # The machine's ways out, and what pip is told of them; nothing else of the caller's comes along.
 HANDED = re.compile(r"PIP_\w+|SSL_CERT_\w+|(?i:https?_proxy|ftp_proxy|all_proxy|no_proxy)")
-SITE = (Path("/etc/resolv.conf"), Path("/etc/hosts"), Path("/etc/pip.conf"))
+SITE = tuple(map(Path, ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf")))
+PIP_OF_USER = Path("~/.config/pip/pip.conf")
+PIP_OF_ALL = "etc/xdg/pip/pip.conf"  # read by every user's pip, as /etc/pip.conf is
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 # Options that say where things of this machine are, and who signs.
 ITS_OWN = ("BUILD_ROOT", "CACHE_ROOT", "SIGNING_KEY", "KEY_INTRODUCTION", "REGISTRY_AUTH_FILE")
@@ -93,13 +95,16 @@ def _make_root(catalog: Catalog, folder: Path, root: Path) -> None:
     write_whole(sources, apt.source_list(entries, catalog.keyring, catalog.architecture))
     write_whole(settings, fresh.parse_settings(process.run(fresh.argv_for_settings())))
     process.run(fresh.argv_for_root(catalog.suite, sources, settings, root), own_group=True)
-    for path in SITE:
+    given = {path: str(path.relative_to("/")) for path in SITE}
+    given[PIP_OF_USER.expanduser()] = PIP_OF_ALL
+    for path, inside in given.items():
         if path.is_file():
-            shutil.copyfile(path, root / path.relative_to("/"))
+            (root / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, root / inside)
     write_whole(root / "etc" / "docker" / "daemon.json", fresh.ENGINE_SETTINGS)
     if CERTIFICATES.is_dir():
-        inside = root / CERTIFICATES.relative_to("/")
-        shutil.copytree(CERTIFICATES, inside, dirs_exist_ok=True)
+        target = root / CERTIFICATES.relative_to("/")
+        shutil.copytree(CERTIFICATES, target, dirs_exist_ok=True)
         process.run(["chroot", root, "update-ca-certificates"])
     if (root / "usr" / "bin" / "python3").exists():
         raise ContentError("the root has Python, which a fresh machine should not")
