@@ -2,6 +2,9 @@
 
 Formats: RFC 9110 section 11.6.1 (challenges); the distribution project's token authentication
 specification, with OAuth2 for identity tokens.
+
+A login goes to the registry that it is for and to the realm that this registry itself named. A
+challenge from anybody else (the target of a redirection, CVE-2020-15157) never comes here.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ from dataclasses import dataclass, field
 from buildchain.reference import Reference
 from buildchain.store.credentials import Credentials, Login
 from buildchain.store.retry import PASSING, TransferError, requested_pause
-from buildchain.store.transport import Transport
+from buildchain.store.transport import Origin, Transport, split
 
 LIFETIME = 60.0  # seconds of a token that does not say, by the specification
 EARLY = 10.0  # seconds before its end that a token is replaced
 CLIENT = "metalk8s-buildchain"
 _TOKEN = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105 - a grammar, no secret
+# What may stand in a header.
+_OPAQUE = re.compile(r"[!-~]+")
 _SCHEME = re.compile(rf"\s*,*\s*({_TOKEN})(?:\s+|$|(?=,))")
 _PARAMETER = re.compile(rf'\s*,*\s*({_TOKEN})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))\s*(?:,|$)')
 
@@ -51,6 +56,10 @@ def challenges(headers: Iterable[str]) -> list[Challenge]:
     return found
 
 
+# Whom it is sent to, for which repository.
+_Key = tuple[Origin, str]
+
+
 @dataclass
 class _Grant:
     """What is sent with requests for a repository, until when (monotonic seconds)."""
@@ -68,23 +77,26 @@ class Authenticator:
     def __init__(self, transport: Transport, credentials: Credentials) -> None:
         self._transport = transport
         self._credentials = credentials
-        self._grants: dict[tuple[str, str], _Grant] = {}
-        self._known: dict[str, Challenge] = {}
-        self._locks: dict[tuple[str, str], threading.Lock] = {}
+        self._grants: dict[_Key, _Grant] = {}
+        self._known: dict[Origin, Challenge] = {}
+        self._locks: dict[_Key, threading.Lock] = {}
         self._guard = threading.Lock()
 
-    def headers(self, reference: Reference) -> dict[str, str]:
-        """Return what to send for a repository, as far as it is known."""
-        known = self._known.get(reference.registry)
-        with self._lock(reference):
-            grant = self._grants.get(_key(reference))
+    def headers(self, origin: Origin, reference: Reference) -> dict[str, str]:
+        """Return what to send to a registry for a repository, as far as it is known."""
+        known = self._known.get(origin)
+        with self._lock(origin, reference):
+            grant = self._grants.get((origin, reference.repository))
             if known is not None and (grant is None or grant.until < time.monotonic()):
-                grant = self._grant(reference, known)
+                grant = self._grant(origin, reference, known)
         return {"Authorization": grant.header} if grant is not None else {}
 
-    def renew(self, reference: Reference, refused: str, offered: Iterable[str]) -> None:
+    def renew(
+        self, origin: Origin, reference: Reference, refused: str, offered: Iterable[str]
+    ) -> None:
         """Get something better than what was refused (an ``Authorization`` value, or empty).
 
+        :param offered: challenges of ``origin`` itself.
         :raises TransferError: the registry is not content with what we have.
         """
         known = next((c for c in challenges(offered) if c.scheme in ("bearer", "basic")), None)
@@ -92,28 +104,29 @@ class Authenticator:
             raise TransferError(
                 f"{reference.registry} denies access and says of no way in", passing=False
             )
-        with self._lock(reference):
-            grant = self._grants.get(_key(reference))
+        with self._lock(origin, reference):
+            grant = self._grants.get((origin, reference.repository))
             if grant is not None and grant.header != refused:
                 return  # somebody else was quicker
             if refused.startswith("Basic "):
                 raise _denied(reference, "does not accept the login")
-            self._grant(reference, known)
-        self._known[reference.registry] = known
+            self._grant(origin, reference, known)
+        self._known[origin] = known
 
-    def _lock(self, reference: Reference) -> threading.Lock:
+    def _lock(self, origin: Origin, reference: Reference) -> threading.Lock:
         with self._guard:
-            return self._locks.setdefault(_key(reference), threading.Lock())
+            return self._locks.setdefault((origin, reference.repository), threading.Lock())
 
-    def _grant(self, reference: Reference, challenge: Challenge) -> _Grant:
+    def _grant(self, origin: Origin, reference: Reference, challenge: Challenge) -> _Grant:
         login = self._credentials.find(reference)
         if challenge.scheme == "basic":
             if login is None or not login.user:
                 raise _denied(reference, "wants a login and there is none")
             grant = _Grant(login.basic, float("inf"))
         else:
+            _check_realm(origin, challenge.parameters.get("realm", ""))
             grant = self._token(reference, challenge.parameters, login)
-        self._grants[_key(reference)] = grant
+        self._grants[origin, reference.repository] = grant
         return grant
 
     def _token(
@@ -138,6 +151,8 @@ class Authenticator:
             document = json.loads(content)
             token = document.get("token") or document["access_token"]
             lifetime = float(document.get("expires_in") or LIFETIME)
+            if not _OPAQUE.fullmatch(token):
+                raise ValueError("token")
         except (AttributeError, KeyError, TypeError, ValueError):
             raise TransferError(f"{realm} gave no token", passing=True) from None
         return _Grant(f"Bearer {token}", time.monotonic() + max(lifetime - EARLY, lifetime / 2))
@@ -159,8 +174,17 @@ class Authenticator:
         return content
 
 
-def _key(reference: Reference) -> tuple[str, str]:
-    return reference.registry, reference.repository
+def _check_realm(origin: Origin, realm: str) -> None:
+    """Refuse to buy a token in the clear for a registry that is talked to with TLS.
+
+    Whether a realm without TLS is allowed at all, for a registry without it, is the transport's.
+
+    :raises TransferError: it is no HTTP address, or a downgrade.
+    """
+    if split(realm)[0].scheme != "https" and origin.scheme == "https":
+        raise TransferError(
+            f"{origin.name} wants the login for it sent to {realm}, without TLS", passing=False
+        )
 
 
 def _denied(reference: Reference, what: str) -> TransferError:

@@ -181,8 +181,9 @@ class Registry:
         self, method: str, endpoint: Endpoint, url: str, headers: Mapping[str, str]
     ) -> Iterator[Answer]:
         """Make a request with what the registry wants of us; only good answers come back."""
+        asked = split(endpoint.base)[0]
         for attempt in (1, 2):
-            login = self._authenticator.headers(endpoint.reference)
+            login = self._authenticator.headers(asked, endpoint.reference)
             with self._transport.open(method, url, {**headers, **login}) as answer:
                 if answer.status in (200, 206, 416):
                     yield answer
@@ -190,9 +191,12 @@ class Registry:
                 text = _message(answer.read())
                 offered = answer.headers.get_all("WWW-Authenticate", [])
             used = login.get("Authorization", "")
-            if answer.status != 401 or (attempt == 2 and not used.startswith("Basic ")):
+            # Where the registry sent us to has no business with the login for it.
+            is_foreign = answer.origin != asked
+            is_over = attempt == 2 and not used.startswith("Basic ")
+            if answer.status != 401 or is_foreign or is_over:
                 raise _refusal(answer, text, offered)
-            self._authenticator.renew(endpoint.reference, used, offered)
+            self._authenticator.renew(asked, endpoint.reference, used, offered)
 
 
 @contextlib.contextmanager
