@@ -24,6 +24,7 @@ from buildchain.store.transport import Answer, Transport, split
 
 BUFFER = 1 << 20  # bytes; one for each transfer, and a pipe of that size
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+PAGES = 100  # of one list, at most; each may be as large as a manifest
 # Tags by which tools of before the referrers API attach things to an image.
 ATTACHED = (".sig", ".att", ".sbom")
 
@@ -103,21 +104,34 @@ class Registry:
         return digest if DIGEST.fullmatch(digest) else self.manifest(endpoint, tag).digest
 
     def referrers(self, endpoint: Endpoint, digest: str) -> tuple[Descriptor, ...]:
-        """Return the manifests that refer to one, by the API or by the tag in its place."""
-        url: str = endpoint.url("referrers", digest)
-        found: list[Descriptor] = []
-        accept = {"Accept": manifest.OCI_INDEX}
+        """Return the manifests that refer to one, by the API or by the tag in its place.
+
+        :raises TransferError: they cannot be had, or their list does not come to an end.
+        """
+        found: tuple[Descriptor, ...] = ()
         try:
-            while url:
-                with self._open("GET", endpoint, url, accept) as answer:
-                    page = answer.read(manifest.LARGEST)
-                found += manifest.parse(page, manifest.OCI_INDEX, url).children
-                url = _next(answer, url)
+            found = self._pages(endpoint, endpoint.url("referrers", digest))
         except AbsentError:
             with contextlib.suppress(AbsentError):
                 tag = digest.replace(":", "-")
                 return self.manifest(endpoint, tag).children
-        return tuple(dict.fromkeys(found))
+        return found
+
+    def _pages(self, endpoint: Endpoint, first: str) -> tuple[Descriptor, ...]:
+        url, seen = first, set[str]()
+        found: dict[Descriptor, None] = {}
+        accept = {"Accept": manifest.OCI_INDEX}
+        while url:
+            if url in seen or len(seen) == PAGES:
+                raise TransferError(
+                    f"{first} has no end: page {len(seen) + 1} is {url}", passing=False
+                )
+            seen.add(url)
+            with self._open("GET", endpoint, url, accept) as answer:
+                page = answer.read(manifest.LARGEST)
+            found |= dict.fromkeys(manifest.parse(page, manifest.OCI_INDEX, url).children)
+            url = _next(answer, url)
+        return tuple(found)
 
     def blob(self, endpoint: Endpoint, wanted: Descriptor, partial: Partial) -> None:
         """Bring a partial blob to its end, from where it is.

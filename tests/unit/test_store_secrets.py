@@ -11,9 +11,10 @@ import pytest
 
 from buildchain import reference
 from buildchain.errors import ContentError
+from buildchain.store import manifest
 from buildchain.store.authentication import Authenticator
 from buildchain.store.credentials import Credentials
-from buildchain.store.registry import Endpoint, Registry
+from buildchain.store.registry import PAGES, Endpoint, Registry
 from buildchain.store.retry import TransferError
 from buildchain.store.transport import Transport
 from tests.registries import image_set, web
@@ -255,3 +256,54 @@ def test_a_token_that_is_none(everybody, token):
         pytest.raises(TransferError, match="gave no token"),
     ):
         client.manifest(everybody.endpoint("registry"), "1")
+
+
+def page(link, number):
+    """Return a page of referrers that goes on at ``link``."""
+    entry = {"mediaType": "x/y", "digest": f"sha256:{number:064x}", "size": 1}
+    document = {"schemaVersion": 2, "mediaType": manifest.OCI_INDEX, "manifests": [entry]}
+    fields = {"Content-Type": manifest.OCI_INDEX}
+    if link:
+        fields["Link"] = f'<{link}>; rel="next"'
+    return 200, fields, json.dumps(document).encode()
+
+
+LINKS = {
+    "itself": lambda _number, _web: "?n=0",
+    "a circle": lambda number, _web: f"?n={(number + 1) % 3}",
+    "ever further": lambda number, _web: f"?n={number + 1}",
+    "elsewhere": lambda number, web: f"{web['evil'].url}/v2/team/app/referrers/x?n={number + 1}",
+    "without TLS": lambda number, web: f"{web['registry'].url}/v2/team/app/x?n={number + 1}",
+    "another host's name": lambda number, web: f"//{web['evil'].address}/x?n={number + 1}",
+    "an end": lambda number, _web: f"?n={number + 1}" if number < 5 else "",
+}
+
+
+@pytest.mark.parametrize(
+    ("login", "scheme"), [("password", "basic"), ("password", "realm"), ("identity token", "realm")]
+)
+@pytest.mark.parametrize("kind", LINKS)
+def test_pages_end_and_tell_nobody(everybody, login, scheme, kind):
+    everybody.forget()
+    name, realm = behave(everybody, "tls", scheme, "here", asks_first=True)
+    admitted = everybody[name].reply
+
+    def reply(said):
+        answer = admitted(said)
+        if answer[0] != 200 or "/referrers/" not in said.path:
+            return answer
+        number = int(said.path.partition("n=")[2] or 0)
+        return page(LINKS[kind](number, everybody), number)
+
+    everybody[name].reply = reply
+    digest = f"sha256:{'0' * 64}"
+    with everybody.client(login) as client:
+        if kind == "an end":
+            assert len(client.referrers(everybody.endpoint(name), digest)) == 6
+        else:
+            with pytest.raises(TransferError, match=r"has no end|elsewhere") as caught:
+                client.referrers(everybody.endpoint(name), digest)
+            assert not caught.value.passing
+    assert len(everybody[name].said) <= PAGES + 2
+    leaks = {s: everybody.heard(s) - f for s, f in friends_of("tls", scheme, name, realm).items()}
+    assert not any(leaks.values()), leaks
