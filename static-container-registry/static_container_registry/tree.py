@@ -16,6 +16,7 @@ Names may be nested.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from .manifest import REF_NAME, Descriptor, Manifest, ManifestError, parse, pars
 from .repository import Blob, Document, Repository
 
 LAYOUT = "oci-layout"
+INDEX = "index.json"
+OUTSIDE = "links to outside of the tree"
 _EXPECTED_FILE = re.compile(
     r"manifest\.json|version|signature-[0-9]+|[a-f0-9]{64}(?:\.(?:manifest\.json|signature-[0-9]+))?"
 )
@@ -100,12 +103,17 @@ def _walk(root: Path, directory: Path, found: Inventory) -> None:
             found.problems.append(Problem(entry, "does not belong into a tree of images"))
 
 
+def _leads_out(root: Path, path: Path) -> bool:
+    """Tell whether a symbolic link on the way to a file leaves the tree: nginx would follow it."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
+
+
 def _enter(root: Path, folder: Path, found: Inventory) -> None:
     """Follow a symbolic link only to an image, as an alias: links to others may loop."""
     if not folder.is_symlink():
         _walk(root, folder, found)
-    elif not folder.resolve().is_relative_to(root.resolve()):
-        found.problems.append(Problem(folder, "links to outside of the tree"))
+    elif _leads_out(root, folder):
+        found.problems.append(Problem(folder, OUTSIDE))
     elif (folder / LAYOUT).is_file():
         found.problems.append(Problem(folder, "links to a layout: name the tag in its index.json"))
     elif (folder / "manifest.json").is_file():
@@ -118,7 +126,7 @@ def _read_image(root: Path, directory: Path, found: Inventory) -> None:
     """Read one version of an image as skopeo's ``dir:`` leaves it."""
     folder = _Folder(root, directory, is_layout=False)
     path = directory / "manifest.json"
-    top = _read_manifest(path, None, found)
+    top = _read_manifest(folder, path, None, found)
     name, tag = directory.parent.relative_to(root).as_posix(), directory.name
     if _valid(directory, name, tag, found) and top is not None:
         found.add_tag(name, tag, top.hex, directory)
@@ -128,11 +136,15 @@ def _read_image(root: Path, directory: Path, found: Inventory) -> None:
 def _read_layout(root: Path, directory: Path, found: Inventory) -> None:
     """Read an OCI image layout (OCI image layout specification)."""
     folder = _Folder(root, directory, is_layout=True)
+    outside = [p for p in (directory / LAYOUT, directory / INDEX) if _leads_out(root, p)]
+    if outside:
+        found.problems += [Problem(path, OUTSIDE) for path in outside]
+        return
     try:
         version = read((directory / LAYOUT).read_bytes()).get("imageLayoutVersion")
         if version != "1.0.0":
             raise ManifestError(f"image layout of version {version!r}, want '1.0.0'")
-        entries = parse_layout((directory / "index.json").read_bytes())
+        entries = parse_layout((directory / INDEX).read_bytes())
         references = _references(root, directory, entries)
     except OSError as error:
         found.problems.append(Problem(directory, f"cannot be read: {error.strerror}"))
@@ -142,7 +154,7 @@ def _read_layout(root: Path, directory: Path, found: Inventory) -> None:
         return
     for entry, name, tag in references:
         path = folder.manifest(entry.hex)
-        top = _read_manifest(path, entry, found)
+        top = _read_manifest(folder, path, entry, found)
         if _valid(directory, name, tag, found) and top is not None:
             if tag:
                 found.add_tag(name, tag, top.hex, directory)
@@ -181,7 +193,12 @@ def _valid(directory: Path, name: str, tag: str, found: Inventory) -> bool:
     return not problems
 
 
-def _read_manifest(path: Path, wanted: Descriptor | None, found: Inventory) -> Manifest | None:
+def _read_manifest(
+    folder: _Folder, path: Path, wanted: Descriptor | None, found: Inventory
+) -> Manifest | None:
+    if _leads_out(folder.root, path):
+        found.problems.append(Problem(path, OUTSIDE))
+        return None
     try:
         manifest = parse(path.read_bytes())
     except FileNotFoundError:
@@ -228,7 +245,7 @@ def _add(
         for child in manifest.children:
             if not found.has_document(name, child.hex):
                 below = folder.manifest(child.hex)
-                read_below = _read_manifest(below, child, found)
+                read_below = _read_manifest(folder, below, child, found)
                 if read_below is not None:
                     pending.append((below, read_below))
 
@@ -236,6 +253,9 @@ def _add(
 def _blob_problems(folder: _Folder, manifest: Manifest) -> Iterator[Problem]:
     for blob in manifest.blobs:
         path = folder.blob(blob.hex)
+        if _leads_out(folder.root, path):
+            yield Problem(path, OUTSIDE)
+            continue
         try:
             size = path.stat().st_size
         except OSError:

@@ -109,6 +109,45 @@ def test_symbolic_links(tree: Path, tmp_path: Path) -> None:
     }
 
 
+def _files(root: Path) -> list[Path]:
+    """Return every file that is served, or read to know what is."""
+    return sorted(path for path in root.rglob("*") if path.is_file() and path.name != "version")
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("kind", ["dir", "index", "layout"])
+def test_files_that_lead_out(tmp_path: Path, kind: str, number: int) -> None:
+    """Whatever it is a link to, nginx would serve it."""
+    root, outside = tmp_path / "images", tmp_path / "outside"
+    if kind == "layout":
+        layout = Layout(root / "app")
+        layout.name(layout.image("app"), "1")
+    elif kind == "index":
+        multiple(root / "app" / "1")
+    else:
+        image(root / "app" / "1", "app")
+    file = _files(root)[number % len(_files(root))]
+    assert read_tree(root)
+    file.rename(outside)
+    file.symlink_to(outside)
+    assert reasons(root)[file.relative_to(root).as_posix()] == "links to outside of the tree"
+    # A link that stays inside is a file like others.
+    file.unlink()
+    beside = root / "app" / "1" if kind != "layout" else root / "app"
+    outside.rename(beside / "signature-1")
+    file.symlink_to(beside / "signature-1")
+    assert read_tree(root)
+
+
+def test_a_folder_of_blobs_that_leads_out(tmp_path: Path) -> None:
+    root = tmp_path / "images"
+    layout = Layout(root / "app")
+    layout.name(layout.image("app"), "1")
+    (root / "app" / "blobs").rename(tmp_path / "blobs")
+    (root / "app" / "blobs").symlink_to(tmp_path / "blobs")
+    assert set(reasons(root).values()) == {"links to outside of the tree"}
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
