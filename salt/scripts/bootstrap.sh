@@ -3,6 +3,10 @@
 #
 # Here is only what has to come before anything on the medium may be trusted and before there is a Python to
 # run the rest in: metalk8s_bootstrap, beside this script.
+#
+# This script is on the medium, too: it runs as root before anything is verified, and a stranger's would say that all
+# is well. So the ISO has to be verified before it is mounted, with nothing of ours: docs, verify-a-medium. What is
+# verified here is for accidents between then and now, and for the order of versions.
 
 set -eu
 
@@ -15,10 +19,16 @@ this script is one). First the medium is verified, then the configuration and th
 is changed before all of that is fine. Run it again after a failure: it goes on. Everything it does is in
 /var/log/metalk8s/bootstrap.log.
 
+Verify the ISO before you mount it: a medium of somebody else has a bootstrap.sh of somebody else.
+    gpgv --keyring ./KEY.gpg SHA256SUM.sig SHA256SUM && sha256sum --check SHA256SUM
+
       --check           only verify and check; change nothing
   -k, --key FILE        public key that the medium has to be signed with. It has to come to you another way
                         than the medium. Several may be given. Without it: all files in /etc/metalk8s/keys
   -n, --signatures N    ask for valid signatures by N different keys (default: 1)
+      --at-least V      refuse a medium that is older than version V. Always refused is one that is older than
+                        the newest that was installed here, which /etc/metalk8s/keys/at-least names
+      --allow-older     go on with one that is older than that
       --insecure-without-signature
                         go on with a medium that anybody may have made
   -v, --verbose         show the log while it grows
@@ -43,6 +53,8 @@ END
 }
 
 KEYS=/etc/metalk8s/keys
+# Beside them: the newest version that was installed here.
+FLOOR=$KEYS/at-least
 # The oldest Python that runs the checks.
 MAJOR=3 MINOR=9
 
@@ -55,10 +67,22 @@ die() { # status, sentence, remedy
 # Whoever gives no key has put one where this looks.
 add_keys() {
     for file in "$KEYS"/*; do
-        [ ! -f "$file" ] || verification="$verification--key
+        [ "$file" = "$FLOOR" ] || [ ! -f "$file" ] || verification="$verification--key
 $file
 "
     done
+}
+
+# Sets `at_least` to what the medium has to be at least: what was asked for, or what was here, whichever is newer.
+find_floor() {
+    if [ -n "$allow_older" ] || [ ! -e "$FLOOR" ]; then return; fi
+    floor=$(cat "$FLOOR") || die 1 "$FLOOR cannot be read"
+    case $floor in
+    '' | *[!0-9A-Za-z.-]*) die 1 "$FLOOR does not hold a version" \
+        "Write the newest version that was installed here into it." ;;
+    esac
+    # As verify.sh compares them: 2.4.0-dev comes before 2.4.0.
+    at_least=$(printf '%s\n' "$floor" "$at_least" | sed 's/-/~/' | sort -V | tail -n 1 | sed 's/~/-/')
 }
 
 verify() {
@@ -71,11 +95,14 @@ verify() {
     *) die 11 "no key to verify the medium with" \
         "Give the public key of who makes the media with --key FILE, or put it into $KEYS." ;;
     esac
+    find_floor
     began=$(date +%s)
     status=0
     # shellcheck disable=SC2086  # one argument a line
     (IFS='
-' && set -f && exec sh "$root/verify.sh" --quiet $verification "$root") || status=$?
+' && set -f && exec sh "$root/verify.sh" --quiet $verification ${at_least:+"--at-least=$at_least"} "$root") || status=$?
+    [ "$status" -ne 15 ] || die 15 "the medium at $root is too old; nothing was changed" \
+        "A newer one was installed here, or asked for. To go back knowingly: --allow-older."
     [ "$status" -eq 0 ] || die "$status" "the medium at $root cannot be trusted; nothing was changed" \
         "Get it again, with its key by another way; docs/how-to/verify-a-medium.md, on every medium, says how."
     verified=$(($(date +%s) - began))
@@ -110,15 +137,21 @@ unpack() { # package, folder
     esac | tar -x -C "$scratch" "./$2" 2>/dev/null
 }
 
-verification='' check='' verbose=''
+verification='' check='' verbose='' at_least='' allow_older=''
 while [ $# -gt 0 ]; do
     case $1 in
     -h | --help) usage && exit 0 ;;
     -v | --verbose) verbose=--verbose ;;
     --check) check=--check ;;
+    --allow-older) allow_older=1 ;;
     --insecure-without-signature)
         verification="$verification$1
 "
+        ;;
+    --at-least)
+        [ $# -ge 2 ] || die 1 "$1 needs a value; see --help"
+        at_least=$2
+        shift
         ;;
     -k | --key | -n | --signatures)
         [ $# -ge 2 ] || die 1 "$1 needs a value; see --help"
@@ -128,7 +161,7 @@ $2
 "
         shift
         ;;
-    --key=* | --signatures=*)
+    --key=* | --signatures=* | --at-least=*)
         option=${1%%=*} value=${1#*=}
         shift
         set -- "$option" "$value" "$@"

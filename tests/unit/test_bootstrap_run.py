@@ -136,6 +136,12 @@ def test_bootstrap(call, fake, machine_programs):
     environment = machine_programs.records("salt-call")[0]["env"]
     assert "LD_LIBRARY_PATH" not in environment
     assert (fake.root / "var/lib/metalk8s/bootstrap.version").read_text() == "2.4.0-dev\n"
+    assert (fake.root / "etc/metalk8s/keys/at-least").read_text() == "2.4.0-dev\n"
+
+
+def test_a_medium_of_anybody_says_nothing_about_versions(call, fake):
+    assert call(verification=("--insecure-without-signature",))[0] == 0
+    assert not (fake.root / "etc/metalk8s/keys").exists()
 
 
 def test_again(call, fake, machine_programs):

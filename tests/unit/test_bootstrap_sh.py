@@ -18,6 +18,7 @@ from tests.unit.test_actions_iso import EPOCH, make
 
 SCRIPTS = ("bootstrap.sh", "verify.sh", "metalk8s_bootstrap")
 YAML = "opt/metalk8s/salt/lib/python3.11/site-packages/yaml"
+KEYS = "KEYS=/etc/metalk8s/keys\n"
 CONTROL = """\
 Package: metalk8s-salt
 Version: 1
@@ -44,6 +45,9 @@ def medium(keyed, root, tmp_path, require):
         for path in [root / "salt/scripts" / name, *(root / "salt/scripts" / name).rglob("*.py")]
         if path.is_file()
     }
+    # Keys and what is beside them are the test's.
+    assert KEYS in files["bootstrap.sh"]
+    files["bootstrap.sh"] = files["bootstrap.sh"].replace(KEYS, f"KEYS={tmp_path}/keys\n")
     files["product.txt"] = "NAME=Demo\nVERSION=2.8.0-dev\n"
     files["salt/metalk8s/versions.json"] = '{"packages": {"debian": {}, "redhat": {}}}'
     parameters = root / "salt/states/metalk8s/parameters"
@@ -126,8 +130,6 @@ def test_a_medium_that_was_changed(call, medium, name, change, status, words):
 
 
 def test_no_key(call):
-    if Path("/etc/metalk8s/keys").exists():
-        pytest.skip("this machine has keys")
     status, said = call(key=None)
     assert status == 11
     assert "no key to verify the medium with" in said
@@ -137,10 +139,50 @@ def test_no_key(call):
 
 
 @pytest.mark.parametrize(
+    ("floor", "arguments", "refused"),
+    [
+        ("", [], False),
+        ("", ["--at-least", "2.8.0-dev"], False),
+        ("", ["--at-least", "2.8.0"], True),
+        ("2.8.0-dev", [], False),
+        ("2.7.9", ["--at-least=2.8.1"], True),
+        ("2.8.0", [], True),
+        ("2.10.0", ["--at-least", "2.7.0"], True),
+        ("2.10.0", ["--insecure-without-signature"], True),
+        ("2.10.0", ["--allow-older"], False),
+        ("2.10.0", ["--allow-older", "--at-least", "2.9.0"], True),
+    ],
+)
+def test_an_older_medium(call, keyed, tmp_path, floor, arguments, refused):
+    """The version that was here before counts also when nobody asks."""
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    shutil.copy(keyed.build / "own/key.gpg", keys)
+    if floor:
+        (keys / "at-least").write_text(f"{floor}\n")
+    status, said = call("--check", *arguments, key=None)
+    assert (status == 15) == refused, said
+    assert ("--allow-older" in said) == refused
+    if not refused:
+        assert status in (20, 21)
+    assert sorted(path.name for path in keys.iterdir()) == ["at-least", "key.gpg"][not floor :]
+
+
+@pytest.mark.parametrize("content", ["", "\n", "2.4.0; rm -rf /\n", "2.4.0\n2.5.0\n"])
+def test_a_floor_that_is_none(call, tmp_path, content):
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/at-least").write_text(content)
+    status, said = call("--check")
+    assert status == 1
+    assert "at-least does not hold a version" in said
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["--no-such"], "--no-such is no option"),
         (["--key"], "--key needs a value"),
+        (["--at-least"], "--at-least needs a value"),
         (["--key=/no/file"], "--key /no/file: no such file"),
         (["--signatures=none"], "--signatures none: expected a number above 0"),
     ],
@@ -149,7 +191,10 @@ def test_usage(call, arguments, words):
     status, said = call(*arguments)
     assert status == 1
     assert words in said
-    assert "usage: bootstrap.sh" in call("--help")[1]
+    said = call("--help")[1]
+    assert "usage: bootstrap.sh" in said
+    # The script cannot verify itself.
+    assert "gpgv --keyring ./KEY.gpg SHA256SUM.sig SHA256SUM && sha256sum --check SHA256SUM" in said
 
 
 def test_not_root(call, fake_program):

@@ -215,12 +215,14 @@ def test_lying_trees(media, root, tmp_path_factory, data):
         subprocess.run(["sh", "-c", lie], cwd=tree, check=False, capture_output=True)
     argv = ["sh", root / "salt/scripts/verify.sh", "--jobs", "2", "--key", media.key, tree]
     done = subprocess.run(argv, env=environment, capture_output=True, check=False, timeout=60)
-    found, wanted, mode = contents(tree), contents(original), tree.stat().st_mode
+    # Two lies about the tree as a whole may leave none.
+    found, wanted = contents(tree) if tree.exists() else {}, contents(original)
+    mode = tree.stat().st_mode if tree.exists() else 0
     shutil.rmtree(folder)
     assert done.returncode in range(16), done.stderr
     if done.returncode == 0:
         # What comes after a good signature is of no meaning.
-        found[SIGNATURE] = wanted[SIGNATURE] = (found[SIGNATURE][0], b"")
+        found.pop(SIGNATURE), wanted.pop(SIGNATURE)
         assert found == wanted, done.stdout
     elif not moment.program:
         assert found != wanted or stat.S_IMODE(mode) != 0o755, done.stderr
