@@ -191,12 +191,14 @@ def test_passwords_are_not_told(fake):
 
 
 def test_other_texts(fake):
-    """UTF-8, and values that stand for several things."""
+    """UTF-8, no aliases (an anchor that nobody refers to stands for itself), lists in lists."""
     path = fake.write(YAML, "")
     path.write_bytes(b"kind: \xff")
     assert "is not UTF-8: byte 6 is not" in str(found(fake)[0])
     text = bootstrap.CONFIGURATION.replace("host: 10", "host: &here 10")
     fake.write(YAML, f"{text}site: {{kubelet: {{service: *here, fail_swap_on: [1]}}}}\n")
+    assert "yaml:12: *here is an alias" in str(found(fake)[0])
+    fake.replace(YAML, "*here", "10.50.0.2")
     subject, told = command.find(fake.machine, fake.medium)
     assert told == []
     site = subject.configuration.site

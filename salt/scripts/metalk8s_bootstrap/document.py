@@ -12,6 +12,8 @@ import yaml
 from metalk8s_bootstrap.problems import Group, Problem
 
 YAML_REMEDY = "Correct the YAML."
+# Mappings and lists inside each other. A configuration has 5; Python gives up at some hundreds.
+DEPTH = 20
 # Stands for a value that was complained about already.
 UNREADABLE = object()
 KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number"}
@@ -64,6 +66,8 @@ class Reader:
             self.complain(0, f"is not UTF-8: byte {error.start} is not", "Save it as UTF-8.")
             return None
         try:
+            if not self._is_plain(text):
+                return None
             node = yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else 0
@@ -76,6 +80,25 @@ class Reader:
             self.complain(0, "is empty", "Write it; see bootstrap.example.yaml.")
             return None
         return self._value("", node)
+
+    def _is_plain(self, text: str) -> bool:
+        """Complain about what makes much of a little: aliases, and nesting without end.
+
+        :raises yaml.YAMLError: it is not YAML.
+        """
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            assert event.start_mark
+            line = event.start_mark.line + 1
+            if isinstance(event, yaml.AliasEvent):
+                self.complain(line, f"*{event.anchor} is an alias", "Write out what it stands for.")
+                return False
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEPTH:
+                self.complain(line, f"is nested more than {DEPTH} deep", YAML_REMEDY)
+                return False
+        return True
 
     def _value(self, key: str, node: yaml.Node) -> Value:
         line = node.start_mark.line + 1
