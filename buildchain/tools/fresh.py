@@ -1,6 +1,6 @@
 """Argument lists that make a machine which nobody prepared, and run something in it.
 
-Programs: ``mmdebstrap``, ``unshare``, ``mount``, ``chroot``, ``apt-config``; all of it as root.
+Programs: ``mmdebstrap``, ``unshare``, ``mount``, ``pivot_root``, ``apt-config``; all of it as root.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ACQUIRE = re.compile(r'^Acquire::[\w:.-]+ ".*";$', re.MULTILINE)
 # An engine in there has no part in the machine's network, and what it makes is told apart.
 ENGINE_SETTINGS = '{"bridge": "none", "iptables": false, "ip6tables": false}\n'
-# Mounts are of this process and its children, and end with them; so do all processes.
+# Mounts are of this process and its children, and end with them; so do all processes. An engine
+# needs a root that is one, of a mount and of its namespace: chroot alone makes neither.
 ENTER = """\
 root=$1 place=$2 socket=$3
 shift 3
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
@@ -36,7 +38,10 @@ for folder; do
     mount --bind -o ro "$folder" "$root$folder"
 done
 shift
-exec chroot "$root" "$@"
+cd "$root"
+mkdir -p .outside
+pivot_root . .outside
+exec chroot . sh -euc 'umount --lazy /.outside; rmdir /.outside; exec "$@"' sh "$@"
 """
 
 
