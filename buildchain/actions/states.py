@@ -109,7 +109,8 @@ class Reader:
             self._want(f"{folder}{path}", f"{folder}{parent}")
             return self._files.text(f"{folder}{path}")
 
-        return salt_jinja.SaltEnvironment(read, machine)
+        known = salt_jinja.Value("_modules/metalk8s_map.py", "metalk8s/map.jinja", "metalk8s")
+        return salt_jinja.SaltEnvironment(read, machine, {"metalk8s_map.known": known})
 
     def _want(self, path: str, who: str) -> None:
         self._wanted.files[path].add(who)

@@ -8,10 +8,12 @@ uses are made here; a filter that is not known leaves its value as it is.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import jinja2
@@ -92,6 +94,19 @@ class Unset(jinja2.ChainableUndefined):
         return self
 
 
+@dataclass(frozen=True)
+class Value:
+    """What a template sets, as a module hands it to others.
+
+    :param module: path of the module.
+    :param name: what the template calls it.
+    """
+
+    module: str
+    template: str
+    name: str
+
+
 class RefusalError(Exception):
     """A template called ``raise``."""
 
@@ -168,12 +183,16 @@ class SaltEnvironment(jinja2.Environment):
     """Jinja as Salt sets it up, over any source of templates.
 
     :param read: gives a template's text by its path, or ``None``; the second argument is the path
-        of the template that wants it, empty for the first.
+        of the file that wants it, empty for the first.
     :param machine: grains, and what else templates find.
+    :param values: functions of ``salt[…]`` that give what a template sets.
     """
 
     def __init__(
-        self, read: Callable[[str, str], str | None], machine: Mapping[str, object]
+        self,
+        read: Callable[[str, str], str | None],
+        machine: Mapping[str, object],
+        values: Mapping[str, Value] | None = None,
     ) -> None:
         super().__init__(
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", SaltTags],
@@ -184,13 +203,19 @@ class SaltEnvironment(jinja2.Environment):
         )
         self._source = read
         self._parents: dict[str, str] = {}
+        self._values: dict[Value, Any] = {}
         self.filters = _Forgiving(self.filters)
         self.filters["json"] = lambda value, **_: json.dumps(value, default=str, sort_keys=True)
         self.filters["parse_yaml"] = read_yaml
         self.filters["parse_json"] = json.loads
         self.filters["regex_escape"] = re.escape
         self.globals |= {
-            "salt": Functions(),
+            "salt": Functions(
+                {
+                    name: functools.partial(self._value, value)
+                    for name, value in (values or {}).items()
+                }
+            ),
             "pillar": Unknown(),
             "opts": Unknown(),
             "raise": _refuse,
@@ -202,6 +227,14 @@ class SaltEnvironment(jinja2.Environment):
         self._parents[template] = parent
         return template
 
+    def _value(self, value: Value, *_arguments: object) -> Any:
+        """Evaluate a template once, whoever asks for what it sets."""
+        if value not in self._values:
+            self.join_path(value.template, value.module)
+            template = self.get_template(value.template)
+            self._values[value] = getattr(template.make_module(), value.name)
+        return self._values[value]
+
     def _load(self, path: str) -> str | None:
         return self._source(path, self._parents.get(path, ""))
 
@@ -209,8 +242,8 @@ class SaltEnvironment(jinja2.Environment):
 class Functions(dict[str, Callable[..., Any]]):
     """``salt[…]``: the few that follow from their arguments, and stand-ins."""
 
-    def __init__(self) -> None:
-        super().__init__({"pillar.get": _default, "slsutil.merge_all": merged})
+    def __init__(self, more: Mapping[str, Callable[..., Any]]) -> None:
+        super().__init__({"pillar.get": _default, "slsutil.merge_all": merged, **more})
 
     def __missing__(self, name: str) -> Unknown:
         return Unknown()

@@ -49,7 +49,7 @@ RENDERING = {
 
 # A state that only carries the map out of Salt.
 MAP_PROBE = """
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 The merged map:
   test.configurable_test_state:
     - comment: {{ metalk8s | json | json }}

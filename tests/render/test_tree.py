@@ -143,6 +143,17 @@ def test_one_reader_of_grains_and_pillar() -> None:
     assert readers == {"metalk8s/map.jinja"}
 
 
+def test_the_map_is_rendered_once() -> None:
+    """Who imports it renders it anew: with 60 state files, most of what a run would take."""
+    importers = [
+        str(path.relative_to(STATES))
+        for path in STATES.rglob("*")
+        if path.suffix in {".sls", ".jinja", ".j2"}
+        and re.search(r"(import|include).*map\.jinja|map\.jinja.*import", path.read_text("utf-8"))
+    ]
+    assert importers == []
+
+
 @pytest.mark.parametrize("role", ROLES)
 @every_platform
 def test_absent_is_the_reverse_of_the_role(

@@ -49,6 +49,7 @@ STATES = {
                         if build.release is defined else build.version}) %}
 {%- endfor %}
 {%- do metalk8s.update({"packages": pinned}) %}
+{{ metalk8s | json }}
 """,
     "metalk8s/macros.jinja": "{%- macro folder(path) %}\nMake {{ path }}:\n  file.directory\n"
     "{%- endmacro %}\n",
@@ -64,7 +65,7 @@ STATES = {
     "metalk8s/agent/certified.sls": "Renew the agent:\n  file.managed\n",
     "metalk8s/agent/renewed.sls": "include:\n  - metalk8s.agent.certified\n",
     "metalk8s/agent/installed.sls": """
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- from "metalk8s/macros.jinja" import folder %}
 {{ folder("/etc/agent") }}
 Install the agent:
@@ -82,7 +83,7 @@ Configure the agent:
     "metalk8s/web/init.sls": "include:\n  - metalk8s.web.running\n",
     "metalk8s/web/absent.sls": "Stop the web:\n  file.absent\n",
     "metalk8s/web/running.sls": """
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 Run the web:
   metalk8s_pod.managed:
     - source: salt://metalk8s/web/files/pod.yaml.j2
@@ -98,6 +99,7 @@ Load the image:
     "    return __salt__['metalk8s_pods.digest'](name)\n",
     "_states/metalk8s_image.py": "def loaded(name, tree):\n    pass\n",
     "_modules/metalk8s_pods.py": "def digest(name):\n    pass\n",
+    "_modules/metalk8s_map.py": "def known(saltenv):\n    pass\n",
     "_modules/metalk8s_network.py": "def address(network):\n    pass\n",
 }
 SCRIPTS = {

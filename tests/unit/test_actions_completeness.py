@@ -120,8 +120,8 @@ LEFT_OVER = "is on the medium, nothing refers to it"
         (changed("salt/_states/metalk8s_image.py", "def", "dfe"), "metalk8s_image.py is no Python"),
         (changed("images/web/1.0/manifest.json", "{", "["), "manifest.json is no manifest"),
         (
-            changed("salt/metalk8s/web/running.sls", "{%- from", "{%- form"),
-            "salt/metalk8s/web/running.sls: it cannot be rendered: Encountered unknown tag 'form'",
+            changed("salt/metalk8s/web/running.sls", "{%- set", "{%- ste"),
+            "salt/metalk8s/web/running.sls: it cannot be rendered: Encountered unknown tag 'ste'",
         ),
         (
             changed("salt/metalk8s/web/running.sls", "Run the web:", "Run: the: web:"),

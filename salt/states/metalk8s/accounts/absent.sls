@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set shared = metalk8s.pki.service_accounts.group %}
 
 {%- for account in metalk8s.accounts %}

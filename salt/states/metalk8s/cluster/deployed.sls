@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set labels = {"metalk8s.scality.com/version": metalk8s.version} %}
 {%- for role in metalk8s.cluster.roles %}
 {%- do labels.update({"node-role.kubernetes.io/" ~ role: ""}) %}

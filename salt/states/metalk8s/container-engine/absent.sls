@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set engine = metalk8s.container_engine %}
 {%- set registries = engine.config_folder ~ "/certs.d" %}
 {%- set tasks = "ctr --namespace " ~ engine.namespace ~ " tasks" %}

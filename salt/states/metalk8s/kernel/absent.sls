@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 
 # what is loaded and set stays until the machine starts anew: others may count on it by now
 Leave the kernel as the machine has it at its next start:

@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set kubelet = metalk8s.kubelet %}
 
 # What the timer applies, without the master and without the API server. One certificate that cannot be made does

@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- from "metalk8s/macros.jinja" import certificate %}
 {%- set repositories = metalk8s.repositories %}
 

@@ -1,4 +1,4 @@
-{%- from "metalk8s/map.jinja" import metalk8s with context %}
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 
 include:
   - metalk8s.salt-master.certified
