@@ -28,18 +28,11 @@ import salt.utils.args
 import yaml
 
 # Arguments that a state function takes through **kwargs, so that its signature doesn't show them.
-OF_FILES = {"user", "group", "mode"}
 BEHIND_KWARGS = {
     "file.directory": {"mode"},
     "pkg.installed": {"hold", "install_recommends", "setopt"},
     "service.dead": {"no_block"},
-    "x509.private_key_managed": OF_FILES,
-    "x509.certificate_managed": OF_FILES
-    | {"CN", "O", "basicConstraints", "keyUsage", "extendedKeyUsage", "subjectAltName"}
-    | {"authorityKeyIdentifier", "subjectKeyIdentifier"},
 }
-# Modules whose states go by another name.
-VIRTUAL = {"x509": "x509_v2"}
 # States of ours that render a template, as file.managed does.
 RENDERING = {
     "metalk8s_static_pod.managed",
@@ -88,7 +81,7 @@ def signature_of(function: str, states: pathlib.Path) -> set[str]:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     else:
-        module = importlib.import_module(f"salt.states.{VIRTUAL.get(module_name, module_name)}")
+        module = importlib.import_module(f"salt.states.{module_name}")
     return set(salt.utils.args.get_function_argspec(getattr(module, name)).args)
 
 

@@ -7,11 +7,14 @@ Request: ``modules`` (the tree's ``_modules``), ``policies`` (text of the render
 ``scratch`` (folder), ``days_valid`` of what is signed.
 
 Answer: ``own``: policy → ``{"read": what the certificate says, "why": why it would not do}``,
-``asked``: what was asked through the master → ``{"read": …}`` or ``{"refused": sentence}``.
+``asked``: what was asked through the master → ``{"read": …}`` or ``{"refused": sentence}``,
+``keys``: what ``metalk8s_keys`` and Salt say of the same keys, ``authorities``: name → why its
+certificate would not do.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import pathlib
@@ -76,6 +79,39 @@ def pem(key: rsa.RSAPublicKey) -> str:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode("ascii")
 
 
+def keys(call: Any, path: pathlib.Path) -> dict[str, Any]:
+    """Read keys by ``metalk8s_keys``, as text and as file, and by Salt."""
+    text = path.read_text(encoding="ascii")
+    curve = call["x509.create_private_key"](algo="ec")
+    locked = call["x509.create_private_key"](keysize=2048, passphrase="secret")
+    refused = []
+    for wrong in ("-----BEGIN nothing", locked, call["x509.get_public_key"](text)):
+        try:
+            call["metalk8s_keys.public"](wrong)
+        except ValueError:
+            refused.append(True)
+    return {
+        "public": [call["metalk8s_keys.public"](key) for key in (text, str(path), curve)],
+        "bits": [call["metalk8s_keys.bits"](key) for key in (text, str(path), curve)],
+        "as Salt says": [call["x509.get_public_key"](key) for key in (text, text, curve)],
+        "refused": refused,
+    }
+
+
+def why_no_authority(modules: str, call: Any, path: pathlib.Path, name: str) -> str:
+    """Ask ``metalk8s_pki`` what is wrong with an authority's certificate."""
+    file = pathlib.Path(modules).parent / "_states" / "metalk8s_pki.py"
+    specification = importlib.util.spec_from_file_location("metalk8s_pki", file)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    module.__salt__ = call  # type: ignore[attr-defined]
+    specification.loader.exec_module(module)
+    public = call["metalk8s_keys.public"](f"{path}.key")
+    certificate = path.with_suffix(".crt").read_text(encoding="ascii")
+    return str(module._difference(certificate, public, name))
+
+
 def main() -> None:
     """Answer the request."""
     logging.disable(logging.CRITICAL)
@@ -112,7 +148,18 @@ def main() -> None:
         "elliptic curve": asked(call, "node", "kubelet", curve),
         "almighty": asked(call, "node", "administrator", public),
     }
-    json.dump({"own": own, "asked": answers}, sys.stdout)
+    json.dump(
+        {
+            "own": own,
+            "asked": answers,
+            "keys": keys(call, scratch / "kubernetes.key"),
+            "authorities": {
+                name: why_no_authority(request["modules"], call, pathlib.Path(path), name)
+                for name, path in known["authorities"].items()
+            },
+        },
+        sys.stdout,
+    )
 
 
 if __name__ == "__main__":

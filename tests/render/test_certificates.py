@@ -75,7 +75,8 @@ def test_states_say_nothing_of_certificates(rendered: dict[str, Any]) -> None:
     """But for those of the authorities, which sign themselves."""
     for sls in rendered["debian-12"]["sls"].values():
         for state in sls["states"]:
-            if state["function"] == "x509.certificate_managed":
+            assert not state["function"].startswith("x509.")
+            if state["function"] == "metalk8s_pki.authority":
                 assert state["sls"] == "metalk8s.authorities.created"
 
 
@@ -130,6 +131,21 @@ def test_through_the_master(signed: dict[str, Any]) -> None:
         "almighty": "node gets no certificate by the policy administrator: the Salt master gets "
         "none of the group system:masters for anybody",
     }
+
+
+def test_keys_are_read_as_salt_reads_them(signed: dict[str, Any]) -> None:
+    """From text and from a file; what is no RSA key has no length, and what is none is refused."""
+    keys = signed["keys"]
+    assert [text.strip() for text in keys["public"]] == [
+        text.strip() for text in keys["as Salt says"]
+    ]
+    assert keys["bits"] == [2048, 2048, 0]
+    assert keys["refused"] == [True] * 3
+
+
+def test_authorities_of_salts_own_states_are_kept(signed: dict[str, Any]) -> None:
+    """Those of machines that were installed when these states made them."""
+    assert set(signed["authorities"].values()) == {""}
 
 
 class Beginning(str):

@@ -27,7 +27,7 @@ def certificate(name: str, policy: str, private_key: str) -> dict[str, Any]:
     if not there and not __opts__["test"]:
         return _result(name, False, {}, f"{name} needs {private_key}: not there")
     text = path.read_text(encoding="ascii") if path.is_file() else ""
-    public = __salt__["x509.get_public_key"](private_key) if there else ""
+    public = __salt__["metalk8s_keys.public"](private_key) if there else ""
     reason = __salt__["metalk8s_certificates.why_new"](policy, text, public)
     if reason and __opts__["test"]:
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
@@ -56,7 +56,7 @@ def kubeconfig(
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
     if reason:
         key = __salt__["x509.create_private_key"](keysize=key_bits)
-        public = __salt__["x509.get_public_key"](key)
+        public = __salt__["metalk8s_keys.public"](key)
         answer = __salt__["metalk8s_certificates.issue"](policy, public)
         if "refused" in answer:
             return _result(name, False, {}, answer["refused"])
@@ -84,7 +84,7 @@ def why_new(text: str, server: str, policy: str) -> str:
         trusted = _decoded(cluster["certificate-authority-data"])
         if trusted != _certificate_of(policy_says["authority"]):
             return "the authority is another"
-        public = __salt__["x509.get_public_key"](key)
+        public = __salt__["metalk8s_keys.public"](key)
         return str(__salt__["metalk8s_certificates.why_new"](policy, certificate, public))
     except Exception as error:  # whatever is wrong with it, a new one is right
         return f"it can't be read: {type(error).__name__}"
@@ -122,7 +122,7 @@ def public_key(name: str, private_key: str) -> dict[str, Any]:
     if not pathlib.Path(private_key).is_file():
         result = None if __opts__["test"] else False
         return _result(name, result, {}, f"{name} needs {private_key}: not there")
-    text = __salt__["x509.get_public_key"](private_key).strip() + "\n"
+    text = __salt__["metalk8s_keys.public"](private_key).strip() + "\n"
     result: dict[str, Any] = __states__["file.managed"](name, contents=text, mode="0644")
     return result
 

@@ -28,7 +28,7 @@ def exchanged(
             results.append(_managed(key, made, user, "0400"))
             if not key.is_file():  # in a test
                 continue
-        text = __salt__["x509.get_public_key"](str(key))
+        text = __salt__["metalk8s_keys.public"](str(key))
         public[kind] = text.strip() + "\n"
         results += _published(folder / f"{kind}.pub", public[kind], user)
     if "minion" in public:

@@ -24,7 +24,7 @@ class Signer:
     def functions(self) -> dict[str, Any]:
         return {
             "x509.create_private_key": lambda keysize: f"key {keysize}",
-            "x509.get_public_key": lambda key: f"public half of {key}\n\n",
+            "metalk8s_keys.public": lambda key: f"public half of {key}\n\n",
             "metalk8s_certificates.described": self.described,
             "metalk8s_certificates.issue": self.issue,
             "metalk8s_certificates.why_new": self.why_new,

@@ -38,7 +38,7 @@ class Machine:
         self.opts = {"test": test}
         functions = {
             "x509.create_private_key": self.make_key,
-            "x509.get_public_key": lambda key: f"public {pathlib.Path(key).read_text('ascii')}",
+            "metalk8s_keys.public": lambda key: f"public {pathlib.Path(key).read_text('ascii')}",
         }
         states = {"file.managed": self.managed}
         module = load("_states/metalk8s_salt_keys", salt=functions, states=states, opts=self.opts)

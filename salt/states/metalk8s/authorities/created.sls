@@ -18,13 +18,10 @@ Create the folders of certificates:
 {%- set account = metalk8s[authority.signer].account.name if authority.signer is defined else "root" %}
 
 Make the key of the authority for {{ title }}:
-  x509.private_key_managed:
+  metalk8s_pki.private_key:
     - name: {{ authority.path }}.key
-    - algo: rsa
-    - keysize: {{ pki.key_bits }}
+    - key_bits: {{ pki.key_bits }}
     - user: {{ account }}
-    - group: {{ account }}
-    - mode: "0600"
     - require:
       - file: Create the folders of certificates
 {%- if account != "root" %}
@@ -32,29 +29,21 @@ Make the key of the authority for {{ title }}:
 {%- endif %}
 
 Sign the certificate of the authority for {{ title }}:
-  x509.certificate_managed:
+  metalk8s_pki.authority:
     - name: {{ authority.path }}.crt
-    - signing_private_key: {{ authority.path }}.key
-    - CN: {{ authority.common_name }}
-    - basicConstraints: critical, CA:TRUE
-    - keyUsage: critical, digitalSignature, keyEncipherment, keyCertSign
-    - subjectKeyIdentifier: hash
+    - private_key: {{ authority.path }}.key
+    - common_name: {{ authority.common_name }}
     - days_valid: {{ pki.authority.days_valid }}
-    - days_remaining: 0 # a new one is a decision: everything that it signed goes with it
-    - user: root
-    - group: root
-    - mode: "0644"
     - require:
-      - x509: Make the key of the authority for {{ title }}
+      - metalk8s_pki: Make the key of the authority for {{ title }}
     - require_in:
       - test: The certificate authorities are ready
 {%- endfor %}
 
 Make the key of service accounts:
-  x509.private_key_managed:
+  metalk8s_pki.private_key:
     - name: {{ tokens.path }}.key
-    - algo: rsa
-    - keysize: {{ pki.key_bits }}
+    - key_bits: {{ pki.key_bits }}
     - user: root
     - group: {{ tokens.group.name }}
     - mode: "0640" # the API server signs with it, and so does the controller manager
@@ -67,7 +56,7 @@ Write the public key of service accounts:
     - name: {{ tokens.path }}.pub
     - private_key: {{ tokens.path }}.key
     - require:
-      - x509: Make the key of service accounts
+      - metalk8s_pki: Make the key of service accounts
     - require_in:
       - test: The certificate authorities are ready
 
