@@ -436,7 +436,8 @@ def test_starts_again_by_itself(cluster: Machine) -> None:
     assert "MANIFEST" in cluster.shell(f"ls {place}")
     cluster.wait(f"{KUBECTL} get --raw /readyz")
     cluster.kubectl("wait --for=condition=Ready node/bootstrap --timeout=60s")
-    assert changes(cluster.bootstrap(script=f"{place}/bootstrap.sh")) == [0, 0, 0]
+    # With the master's own states or without: it may not answer yet.
+    assert set(changes(cluster.bootstrap(script=f"{place}/bootstrap.sh"))) == {0}
 
 
 def test_absent_takes_everything_back(cluster: Machine) -> None:

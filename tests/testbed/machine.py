@@ -84,6 +84,10 @@ class Machine:
         assert done.returncode == 0, done.stdout + done.stderr + self.troubles()
         return done.stdout
 
+    def forget_last_run(self) -> None:
+        """Let the next bootstrap believe that the last one was stopped on its way."""
+        self.shell("sed -i 2d /var/lib/metalk8s/bootstrap.version")
+
     def troubles(self) -> str:
         """Tell what the logs say, for whoever has to find out."""
         script = "tail -n 80 /var/log/metalk8s/bootstrap.log; journalctl --priority=err | tail -50"

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
-from metalk8s_bootstrap import command, progress, salt, steps, system
+from metalk8s_bootstrap import command, progress, record, salt, steps, system
 from metalk8s_bootstrap.system import StepError
 
-from tests.unit import bootstrap
+from tests.unit import bootstrap, salt_master
 
 RESULT = {"__id__": "Install it", "__run_num__": 0, "result": True, "changes": {}, "comment": ""}
 CHANGED = {**RESULT, "__run_num__": 1, "changes": {"it": "new"}}
@@ -39,6 +39,9 @@ if "state.apply" in argv:
     sys.exit({status})
 """
 SOURCE = "run/metalk8s/medium.sources"
+MINION = "etc/salt/minion.d/metalk8s.conf"
+INSTALLED = "\nPackage: metalk8s-salt-minion\nStatus: install ok installed\nVersion: 3008.2-1\n\n"
+LOCAL = "metalk8s.roles.node,metalk8s.salt-master,metalk8s.salt-minion"
 
 
 def applied(*results):
@@ -47,7 +50,12 @@ def applied(*results):
 
 @pytest.fixture
 def fake(tmp_path):
-    return bootstrap.make(tmp_path / "machine")
+    found = bootstrap.make(tmp_path / "machine")
+    found.write(f"{bootstrap.PLACE}/MANIFEST", "#name=Demo\n")
+    defaults = f"{bootstrap.PLACE}/salt/metalk8s/parameters/defaults.yaml"
+    text = (found.root / defaults).read_text()
+    found.write(defaults, f"{text}salt_minion:\n  config: /{MINION}\n")
+    return found
 
 
 @pytest.fixture
@@ -97,10 +105,10 @@ def test_bootstrap(call, fake, machine_programs):
     assert (status, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == f"[1/{len(steps.STEPS) + 2}] {'verify the medium':<44}    2.0 s"
-    assert lines[2].startswith("[3/7] place the archives ")
+    assert lines[2].startswith("[3/6] place the archives ")
     assert lines[2].endswith(" s  1 in /srv/scality")
     assert lines[4].endswith("2 states, 1 changed")
-    assert lines[7].startswith("MetalK8s 2.4.0-dev is there, after ")
+    assert lines[6].startswith("MetalK8s 2.4.0-dev is there, after ")
     assert (fake.root / command.LOG).stat().st_mode & 0o777 == 0o600
     assert "$ apt-get -q" in log(fake)
     assert machine_programs.calls("systemctl") == [], "nothing to mount"
@@ -124,18 +132,17 @@ def test_bootstrap(call, fake, machine_programs):
     assert configured["file_roots"] == {
         "metalk8s-2.4.0-dev": ["/srv/scality/metalk8s-2.4.0-dev/salt"]
     }
-    *alone, last = machine_programs.calls("salt-call")
-    assert {argv[0] for argv in alone} == {"--local"}
-    assert [argv[-2] for argv in alone] == [
-        "saltutil.sync_all",
-        "metalk8s.roles.node",
-        "metalk8s.salt-master,metalk8s.salt-minion",
-    ]
-    assert "--local" not in last, "the master is there by then"
+    assert configured["module_dirs"] == ["/srv/scality/metalk8s-2.4.0-dev/salt"]
+    assert states(machine_programs) == [LOCAL, "highstate"]
+    alone, last = machine_programs.calls("salt-call")
+    assert alone[:2] == ["--local", "--config-dir=/run/metalk8s/salt"]
     assert last[-2:] == ["state.apply", "saltenv=metalk8s-2.4.0-dev"]
+    assert not [word for word in last if "config-dir" in word], "as the minion is configured"
     environment = machine_programs.records("salt-call")[0]["env"]
     assert "LD_LIBRARY_PATH" not in environment
-    assert (fake.root / "var/lib/metalk8s/bootstrap.version").read_text() == "2.4.0-dev\n"
+    path = fake.root / record.PLACE
+    assert path.read_text().splitlines()[0] == "2.4.0-dev"
+    assert path.stat().st_mode & 0o777 == 0o600, "short passwords could be tried on the digest"
     assert (fake.root / "etc/metalk8s/keys/at-least").read_text() == "2.4.0-dev\n"
 
 
@@ -144,13 +151,128 @@ def test_a_medium_of_anybody_says_nothing_about_versions(call, fake):
     assert not (fake.root / "etc/metalk8s/keys").exists()
 
 
-def test_again(call, fake, machine_programs):
+def states(machine_programs):
+    """Return what Salt was to apply, each time."""
+    called = machine_programs.calls("salt-call")
+    return ["highstate" if "--local" not in argv else argv[-2] for argv in called]
+
+
+@pytest.fixture
+def bootstrapped(call, fake, machine_programs):
+    """Bootstrap a machine whose master answers."""
     assert call()[0] == 0
-    status = "\nPackage: metalk8s-salt-minion\nStatus: install ok installed\nVersion: 3008.2-1\n\n"
-    fake.write("var/lib/dpkg/status", bootstrap.FILES["var/lib/dpkg/status"] + status)
+    fake.write("var/lib/dpkg/status", bootstrap.FILES["var/lib/dpkg/status"] + INSTALLED)
+    machine_programs.forget()
+    return fake
+
+
+@pytest.fixture
+def master(bootstrapped, tmp_path, require):
+    """Let the master answer; what it gives ends that."""
+    folder = bootstrapped.root / "pki"
+    folder.mkdir()
+    salt_master.certify(folder, require("openssl"), "master", "minion")
+    with contextlib.ExitStack() as running:
+        port = running.enter_context(salt_master.serving(folder))
+        tls = {"certfile": "/pki/minion.crt", "keyfile": "/pki/minion.key"}
+        tls["ca_certs"] = "/pki/master.crt"
+        document = {"master": "127.0.0.1", "master_port": port, "ssl": tls}
+        bootstrapped.write(MINION, json.dumps(document))
+        yield running.close
+
+
+def test_again(bootstrapped, call, master, machine_programs):
+    """One call of Salt, since nothing is another; nobody asks the package manager either."""
+    status, out, err = call()
+    assert (status, err) == (0, "")
+    assert states(machine_programs) == ["highstate"]
+    [argv] = machine_programs.calls("salt-call")
+    assert argv[0] == "--config-dir=/run/metalk8s/salt-again"
+    assert "left to the Salt master, which answers" in out
+    assert machine_programs.calls("apt-get") == machine_programs.calls("dpkg") == []
+    configured = json.loads((bootstrapped.root / argv[0][14:] / "minion").read_text())
+    assert configured["autoload_dynamic_modules"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (f"{bootstrap.PLACE}/MANIFEST", "#name=Demo\n#of=another day\n"),
+        ("etc/metalk8s/bootstrap.yaml", f"{bootstrap.CONFIGURATION}# more\n"),
+        (record.PLACE, "2.4.0-dev\n"),
+        (record.PLACE, "2.4.0-dev\nsomething\n"),
+    ],
+    ids=["medium", "configuration", "killed", "record"],
+)
+def test_again_with_something_else(bootstrapped, call, master, machine_programs, name, text):
+    """A digest tells; and a run that was killed has left none."""
+    bootstrapped.write(name, text)
+    assert call()[0] == 0
+    assert states(machine_programs) == [LOCAL, "highstate"]
+    assert [argv[-1] for argv in machine_programs.calls("apt-get")] == ["check"]
     machine_programs.forget()
     assert call()[0] == 0
-    assert [argv[-1] for argv in machine_programs.calls("apt-get")] == ["check"]
+    assert states(machine_programs) == ["highstate"]
+
+
+def test_again_without_the_master(bootstrapped, call, master, machine_programs):
+    """What makes it is applied first, as it was at first."""
+    master()
+    assert call()[0] == 0
+    assert states(machine_programs) == [LOCAL, "highstate"]
+    assert machine_programs.calls("apt-get") == []
+
+
+def test_again_without_salt(bootstrapped, call, master, machine_programs):
+    """Somebody has removed it."""
+    bootstrapped.write("var/lib/dpkg/status", bootstrap.FILES["var/lib/dpkg/status"])
+    assert call()[0] == 0
+    assert [argv[-1] for argv in machine_programs.calls("apt-get")] == [
+        "check",
+        "update",
+        "metalk8s-salt-minion=3008.2-1",
+    ]
+
+
+def test_again_with_a_master_that_does_nothing(bootstrapped, call, master, machine_programs):
+    """It shakes hands and then has no results: the states that make it are next."""
+    once = bootstrapped.root / "once"
+    script = f"""
+import json, os
+if "--local" in argv:
+    open({str(once)!r}, "w").close()
+if os.path.exists({str(once)!r}):
+    sys.stdout.write(json.dumps({{"local": {{"a": {RESULT!r}}}}}))
+"""
+    machine_programs("salt-call", script)
+    status, _, err = call()
+    assert (status, err) == (0, "")
+    assert states(machine_programs) == ["highstate", LOCAL, "highstate"]
+    assert "it said nothing; the states of the master come first" in log(bootstrapped)
+
+
+def test_again_and_a_state_fails(bootstrapped, call, master, machine_programs):
+    """That is told at once; the next run is one from the beginning."""
+    machine_programs("salt-call", SALT.format(results={"c": FAILED}, status=2))
+    status, _, err = call()
+    assert status == 31
+    assert 'state "Start it": Unit it.service not found.' in err
+    assert states(machine_programs) == ["highstate"]
+    machine_programs.forget()
+    machine_programs("salt-call", SALT.format(results={"a": RESULT}, status=0))
+    assert call()[0] == 0
+    assert states(machine_programs) == [LOCAL, "highstate"]
+
+
+def test_a_master_that_does_nothing_at_first(call, fake, machine_programs):
+    """The states that make it were just applied: it is a failure."""
+    machine_programs(
+        "salt-call", "sys.stdout.write('{\"local\": {}}' if '--local' in argv else '')"
+    )
+    status, _, err = call()
+    assert status == 31
+    assert "Salt could not apply the highstate: it said nothing" in err
+    assert states(machine_programs) == [LOCAL, "highstate"]
 
 
 def test_check_changes_nothing(call, fake, machine_programs):
@@ -208,7 +330,7 @@ def test_mount_that_shows_nothing(call, fake):
     fake.replace("etc/metalk8s/bootstrap.yaml", text, f"{text}\n  - /old.iso")
     status, _, err = call()
     assert status == 31
-    assert 'step 3 of 7, "place the archives"' in err
+    assert 'step 3 of 6, "place the archives"' in err
     assert "does not show version 2.3.0 although it is mounted" in err
 
 
@@ -232,11 +354,11 @@ def test_a_step_that_fails(call, fake, machine_programs):
     status, out, err = call()
     assert status == 31
     assert err == (
-        'bootstrap.sh: error: step 4 of 7, "install Salt": APT cannot install Salt from the '
+        'bootstrap.sh: error: step 4 of 6, "install Salt": APT cannot install Salt from the '
         f"medium: E: No space left\n    The log {fake.root / command.LOG} has more. "
         "Mend it and run bootstrap.sh again: it goes on from here.\n"
     )
-    assert "[4/7]" not in out
+    assert "[4/6]" not in out
     assert "FAILED: install Salt: " in log(fake)
     machine_programs("apt-get")
     assert call()[0] == 0

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from metalk8s_bootstrap import checks, configuration, problems, progress, system
+from metalk8s_bootstrap import checks, configuration, problems, progress, record, system
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 from metalk8s_bootstrap.steps import STEPS, Run
@@ -89,6 +89,7 @@ def _locked(arguments: argparse.Namespace, subject: Subject, patience: float) ->
 
 def _bootstrap(arguments: argparse.Namespace, subject: Subject, on: System) -> int:
     shown, began = on.progress, time.monotonic()
+    given = record.of_run(subject.machine, subject.medium, CONFIGURATION)
     run = Run(
         subject.configuration,
         subject.machine,
@@ -96,6 +97,7 @@ def _bootstrap(arguments: argparse.Namespace, subject: Subject, on: System) -> i
         subject.medium.version,
         tuple(arguments.verification),
         on,
+        is_repeated=record.read(subject.machine) == given,
     )
     shown.passed("verify the medium", arguments.verified)
     shown.passed("check the configuration and this machine", 0.0)
@@ -106,6 +108,8 @@ def _bootstrap(arguments: argparse.Namespace, subject: Subject, on: System) -> i
     except (StepError, KeyboardInterrupt, OSError) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         return _failed(shown, reason, subject.machine.root / LOG)
+    # Passwords of the configuration are short: who has the digest could try them.
+    on.write(f"/{record.PLACE}", given.text, 0o600)
     took = time.monotonic() - began + arguments.verified
     print(f"MetalK8s {run.version} is there, after {took:.0f} s. Log: /{LOG}")
     return 0

@@ -6,12 +6,19 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from metalk8s_bootstrap import master
 from metalk8s_bootstrap.medium import Medium
 from metalk8s_bootstrap.system import StepError, System
 
 CALL = "salt-call"
-# Of the calls without a master; the minion's own configuration is a state's.
+# Of the calls without a master, and of those that let modules of Salt be as they are; the minion's
+# own configuration is a state's.
 LOCAL_CONFIGURATION = "/run/metalk8s/salt"
+REPEATED_CONFIGURATION = "/run/metalk8s/salt-again"
+
+
+class NotAppliedError(StepError):
+    """No state was even tried."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,15 @@ class Salt:
         return f"metalk8s-{self.medium.version}"
 
     def configure(self) -> None:
-        """Write what calls without a master are configured with."""
+        """Write what calls are configured with."""
         place = self.medium.place
-        settings = {
+        modules = {
+            # Where they are: who calls needs no copies.
+            "module_dirs": [f"{place}/salt"],
+            # To know whether there is one to speak of, it loads every module that Salt has.
+            "disable_states": ["apache"],
+        }
+        local = {
             "file_client": "local",
             "id": self.minion,
             # A scope of its own is for what the minion starts: it would be stopped with it.
@@ -49,21 +62,31 @@ class Salt:
             "pillarenv_from_saltenv": True,
             "file_roots": {self.environment: [f"{place}/salt"]},
             "pillar_roots": {self.environment: [f"{place}/pillar"]},
+            **modules,
         }
-        self.system.write(f"{LOCAL_CONFIGURATION}/minion", json.dumps(settings, indent=1) + "\n")
+        repeated = {
+            "default_include": "/etc/salt/minion.d/*.conf",
+            "autoload_dynamic_modules": False,
+            **modules,
+        }
+        for folder, settings in ((LOCAL_CONFIGURATION, local), (REPEATED_CONFIGURATION, repeated)):
+            self.system.write(f"{folder}/minion", json.dumps(settings, indent=1) + "\n")
 
-    def synchronise(self) -> None:
-        """Let Salt have the modules of the tree."""
-        argv = [*self._call(local=True), "saltutil.sync_all", f"saltenv={self.environment}"]
-        self.system.run(argv, sentence="Salt cannot read its modules from the medium")
+    @property
+    def has_master(self) -> bool:
+        """Whether the master answers the minion of this machine, as both are set up."""
+        configuration = self.medium.parameters["salt_minion"]["config"]
+        return master.lets_in(self.system.path(configuration), self.system.path)
 
-    def apply(self, *names: str, local: bool) -> Applied:
+    def apply(self, *names: str, local: bool, is_repeated: bool = False) -> Applied:
         """Apply states, or the highstate when none is named.
 
+        :param is_repeated: the minion has the modules of the medium, from the last time.
         :raises StepError: with the first state that failed and why.
         """
         what = " ".join(names) or "the highstate"
-        argv = [*self._call(local=local), "state.apply"]
+        configuration = REPEATED_CONFIGURATION if is_repeated else ""
+        argv = [*_call(LOCAL_CONFIGURATION if local else configuration, local=local), "state.apply"]
         argv += [",".join(names)] if names else []
         printed = self.system.run(
             [*argv, f"saltenv={self.environment}"],
@@ -73,25 +96,28 @@ class Salt:
         )
         return parse(printed, what, self.system.tail)
 
-    def _call(self, *, local: bool) -> list[str]:
-        where = ["--local", f"--config-dir={LOCAL_CONFIGURATION}"] if local else []
-        return [CALL, *where, "--log-level=warning", "--log-file-level=quiet", "--out=json"]
+
+def _call(configuration: str, *, local: bool) -> list[str]:
+    where = ["--local"] if local else []
+    where += [f"--config-dir={configuration}"] if configuration else []
+    return [CALL, *where, "--log-level=warning", "--log-file-level=quiet", "--out=json"]
 
 
 def parse(printed: str, what: str, tail: str) -> Applied:
     """Read what ``state.apply`` printed.
 
     :param tail: the last that Salt said, for when that is nothing.
-    :raises StepError: a state failed, or none was applied.
+    :raises NotAppliedError: there are no results.
+    :raises StepError: a state failed.
     """
     try:
         results: Any = json.loads(printed)["local"]
     except (ValueError, KeyError, TypeError):
         last = (tail.strip().splitlines() or ["it said nothing"])[-1]
-        raise StepError(f"Salt could not apply {what}: {last}") from None
+        raise NotAppliedError(f"Salt could not apply {what}: {last}") from None
     if not isinstance(results, dict):
         said = " ".join(results) if isinstance(results, list) else str(results)
-        raise StepError(f"Salt could not apply {what}: {_short(said)}")
+        raise NotAppliedError(f"Salt could not apply {what}: {_short(said)}")
     ordered = sorted(results.values(), key=lambda result: result["__run_num__"])
     failed = [result for result in ordered if result["result"] is False]
     # Those that were only not tried, because another failed, say nothing of their own.

@@ -15,7 +15,7 @@ from metalk8s_bootstrap import medium as media
 from metalk8s_bootstrap.configuration import Configuration
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
-from metalk8s_bootstrap.salt import Salt
+from metalk8s_bootstrap.salt import NotAppliedError, Salt
 from metalk8s_bootstrap.subject import RECORD
 from metalk8s_bootstrap.system import StepError, System
 
@@ -25,12 +25,9 @@ UNITS = "/etc/systemd/system"
 INSECURE = "--insecure-without-signature"
 # A package manager that a killed run left has this long to end, in seconds.
 PACKAGE_LOCK = 120
-# What a machine becomes before there is a master to ask, in this order: title and states. What a
-# state includes is applied with it; the highstate applies all of them again, through the master.
-LOCAL_STATES = (
-    ("container engine and kubelet", ("metalk8s.roles.node",)),
-    ("repositories and Salt", ("metalk8s.salt-master", "metalk8s.salt-minion")),
-)
+# What a machine becomes before there is a master to ask. What a state includes is applied with it;
+# the highstate applies all of them again, through the master.
+LOCAL_STATES = ("metalk8s.roles.node", "metalk8s.salt-master", "metalk8s.salt-minion")
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,7 @@ class Run:
 
     :param root: where bootstrap.sh lies.
     :param verification: arguments of verify.sh: the keys.
+    :param is_repeated: the last one ended well, and was given nothing else.
     """
 
     configuration: Configuration
@@ -47,6 +45,7 @@ class Run:
     version: str
     verification: tuple[str, ...]
     system: System
+    is_repeated: bool = False
 
     @property
     def medium(self) -> Medium:
@@ -138,16 +137,24 @@ def install_salt(run: Run) -> str:
     family = "debian" if run.machine.exists("var/lib/dpkg/status") else "redhat"
     versions = run.medium.versions["packages"][family][PACKAGE]
     wanted = "-".join(filter(None, (versions["version"], versions.get("release"))))
+    if not (run.is_repeated and _has_salt(run, wanted)):
+        _install(run, family, wanted)
+    run.salt.configure()
+    return f"version {wanted}"
+
+
+def _has_salt(run: Run, wanted: str) -> bool:
+    return run.machine.packages().get(PACKAGE) == wanted
+
+
+def _install(run: Run, family: str, wanted: str) -> None:
     if family == "debian":
         # What a killed run left half configured; nothing to do otherwise.
         _apt(run, "check")
         run.system.run(["dpkg", "--configure", "-a"], sentence="dpkg cannot go on")
-    if run.machine.packages().get(PACKAGE) != wanted:
+    if not _has_salt(run, wanted):
         parameters = _repository(run.medium, family)
         (_install_deb if family == "debian" else _install_rpm)(run, parameters, wanted)
-    run.salt.configure()
-    run.salt.synchronise()
-    return f"version {wanted}"
 
 
 def _repository(medium: Medium, family: str) -> dict[str, Any]:
@@ -190,21 +197,29 @@ def _install_rpm(run: Run, repository: dict[str, Any], version: str) -> None:
 
 
 # -- states ---------------------------------------------------------------------------------------
-def _local(names: tuple[str, ...]) -> Callable[[Run], str]:
-    def do(run: Run) -> str:
-        return str(run.salt.apply(*names, local=True))
-
-    return do
+def local_states(run: Run) -> str:
+    """Make the machine one that has a master, unless it is known to be."""
+    if run.is_repeated and run.salt.has_master:
+        return "left to the Salt master, which answers"
+    return str(run.salt.apply(*LOCAL_STATES, local=True))
 
 
 def highstate(run: Run) -> str:
     """Let the master say what this machine is: the control plane, and what the cluster knows."""
+    try:
+        return str(run.salt.apply(local=False, is_repeated=run.is_repeated))
+    except NotAppliedError as error:
+        if not run.is_repeated:
+            raise
+        # What the master needs may be gone since: these states bring it back.
+        run.system.progress.note(f"{error}; the states of the master come first")
+    run.salt.apply(*LOCAL_STATES, local=True)
     return str(run.salt.apply(local=False))
 
 
 STEPS = (
     Step("place the archives", place_archives),
     Step("install Salt", install_salt),
-    *(Step(title, _local(states)) for title, states in LOCAL_STATES),
+    Step("container engine, repositories and Salt", local_states),
     Step("control plane and cluster", highstate),
 )

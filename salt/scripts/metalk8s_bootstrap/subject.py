@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from metalk8s_bootstrap import record
 from metalk8s_bootstrap.configuration import Configuration
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 from metalk8s_bootstrap.problems import Problem
 
-RECORD = "var/lib/metalk8s/bootstrap.version"
+RECORD = record.PLACE
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Subject:
     @property
     def begun(self) -> str:
         """Version whose bootstrap was begun here; empty when none was."""
-        return self.machine.text(RECORD).strip()
+        return record.read(self.machine).version
 
 
 Check = Callable[[Subject], Iterator[Problem]]
