@@ -11,6 +11,7 @@ from buildchain.tasks.foundations import (
     task__base_image,
     task__builder_image,
     task__debian_closure,
+    task__debian_floor,
 )
 from buildchain.tasks.host import task_check_for, task_doctor, task_setup
 from buildchain.tasks.images import (
@@ -76,6 +77,7 @@ __all__ = [
     "task__build_packages",
     "task__builder_image",
     "task__debian_closure",
+    "task__debian_floor",
     "task__dev_environment",
     "task__documents_deploy",
     "task__image_build",

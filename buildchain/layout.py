@@ -90,8 +90,13 @@ class Layout:
 
     @property
     def base_status(self) -> Path:
-        """The dpkg status file of the base: the minimal OS the ISO's packages build on."""
+        """The dpkg status file of the base: what other packages of images stand on."""
         return self.base / "status"
+
+    @property
+    def floor_status(self) -> Path:
+        """The dpkg status file of the least a machine has: what the ISO's packages stand on."""
+        return self.build / "floor" / "status"
 
     @property
     def builder(self) -> Path:

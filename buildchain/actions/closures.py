@@ -24,7 +24,7 @@ def check_debian(
     suite: str,
     sets: Mapping[str, Sequence[str]],
 ) -> Made:
-    """Solve the installation of every set into the minimal OS, from one repository.
+    """Solve the installation of every set onto the floor, from one repository.
 
     :param folder: the repository.
     :param sets: names of packages, by what they are for.
@@ -37,7 +37,7 @@ def check_debian(
         source = apt.repository_source(folder, suite, repository.COMPONENT, keyring)
         write_whole(root / "debian.sources", source)
         configuration = root / "apt.conf"
-        text = apt.configuration(root, layout.base_status, root / "archives")
+        text = apt.configuration(root, layout.floor_status, root / "archives")
         write_whole(configuration, text)
         try:
             process.run(apt.argv_for_update(configuration))
@@ -123,6 +123,6 @@ def _raise(folder: Path, problems: Mapping[str, Sequence[str]]) -> None:
         )
         raise ContentError(
             f"the packages in {folder} are not complete: {listed}",
-            solution="Add what is missing to the roles (or to the minimal OS, if every machine has "
-            "it) in the profile's profile.toml (Debian) or redhat.toml (EL).",
+            solution="Add what is missing to the roles in the profile's profile.toml "
+            "(Debian) or redhat.toml (EL; or to its minimal OS, if every machine has it).",
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Generic
 
 from buildchain import events
-from buildchain.actions import debian
+from buildchain.actions import debian, floor
 from buildchain.errors import LockError, PinError
 from buildchain.layout import Layout
 from buildchain.model import DebianFile, File, package_file
@@ -75,9 +75,11 @@ def write(path: Path, entries: Mapping[str, Entry[File]]) -> None:
 
 
 def foundation(layout: Layout, status: Path | None, base_image: str) -> str:
-    """Return what a set stands on: nothing, a foreign image, or our base by its packages."""
+    """Return what a set stands on: nothing, a foreign image, floor or base by their packages."""
     if status is None:
         return ""
+    if status == layout.floor_status:
+        return hashlib.sha256(layout.closure(floor.NAME).read_bytes()).hexdigest()
     return base_image or hashlib.sha256(layout.closure("base").read_bytes()).hexdigest()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from buildchain.actions import bundles, debian, lock
+from buildchain.actions import bundles, debian, floor, lock
 from buildchain.actions.lock import Entry
 from buildchain.errors import LockError, PinError
 from buildchain.model import DebianFile, File, RedhatFile
@@ -46,12 +46,13 @@ def debian_problems(path: Path, wanted: Mapping[str, Sequence[str]]) -> list[str
     except PinError as error:
         return [error.reason]
     problems = _set_problems(path, entries, wanted)
-    base = entries.get("base")
-    files = base.packages if base else ()
-    on_base = hashlib.sha256(debian.list_text(files).encode()).hexdigest()
     for name, entry in entries.items():
-        if entry.on != ("" if name == "base" else on_base):
-            problems.append(f"{path}: set {name} was resolved on another base")
+        below = floor.below(name)
+        files = entries[below].packages if below in entries else ()
+        on = hashlib.sha256(debian.list_text(files).encode()).hexdigest() if below else ""
+        if entry.on != on:
+            what = f"{path}: set {name} was resolved on another {below or 'base'}"
+            problems.append(what)
         known = {file.name for file in (*files, *entry.packages)}
         missing = [n for n in wanted.get(name, ()) if n not in known and n[:1] != "?"]
         problems += [f"{path}: set {name} lacks {n}" for n in missing]

@@ -2,11 +2,13 @@
 
 ::
 
-    _apt_update ──> _debian_closure:base ──> _base_image ──> _debian_closure:{builder,node,…}
-                                                  └────────────────> _builder_image
+    _apt_update ─┬─> _debian_closure:base ──> _base_image ──> _debian_closure:{builder,image-…,…}
+                 │                                 └────────────────> _builder_image
+                 └─> _debian_closure:floor ─> _debian_floor ─> _debian_closure:node
 
 Leaves the archive's indexes in ``_build/apt``, package lists in ``_build/closures``, the base in
-``_build/base``; packages themselves are in the store. With ``BASE_IMAGE`` the base is pulled.
+``_build/base``, what every machine has in ``_build/floor``; packages themselves are in the store.
+With ``BASE_IMAGE`` the base is pulled.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain import receipt
-from buildchain.actions import base, bundles, debian, engine, layers, lock, signing
+from buildchain.actions import base, bundles, debian, engine, floor, layers, lock, signing
 from buildchain.actions.lock import Locked
+from buildchain.layout import Layout
 from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, title
 from buildchain.tasks.context import Context, current
@@ -31,16 +34,17 @@ if TYPE_CHECKING:
 BASE = "_base_image"
 BUILDER = "_builder_image"
 UPDATE = "_apt_update"
+FLOOR = "_debian_floor"
 
 
 def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
-    """Return every set of Debian packages that stands on the base, by name."""
+    """Return every set of Debian packages that stands on the base or the floor, by name."""
     pins = context.catalog
     images = {f"image-{image.name}": image.debs for image in pins.images if image.debs}
     go = {bundles.closure_name(package): package.go_debs for package in pins.packages}
     return {
         "builder": pins.builder_packages,
-        "node": pins.node_packages,
+        floor.NODE: pins.node_packages,
         "testbed": pins.testbed_packages,
         **{name: debs for name, debs in go.items() if debs},
         **images,
@@ -83,26 +87,52 @@ def minimal_packages(context: Context) -> tuple[str, ...]:
     return ("?essential", "?priority(required)", *context.catalog.base_packages)
 
 
+def wanted(context: Context) -> dict[str, tuple[str, ...]]:
+    """Return every set of Debian packages of this build, by name, and what it is resolved for."""
+    alone: dict[str, tuple[str, ...]] = {floor.NAME: floor.PACKAGES}
+    if not context.config.base_image:
+        alone[floor.BASE] = minimal_packages(context)
+    return {**alone, **closures(context)}
+
+
+def status_below(layout: Layout, name: str) -> Path | None:
+    """Return dpkg's status file that a set of packages is resolved on; ``None``: on nothing."""
+    return {floor.NAME: layout.floor_status, floor.BASE: layout.base_status}.get(floor.below(name))
+
+
 def task__debian_closure() -> Iterator[Task]:
     """Resolve and fetch a set of Debian packages."""
     context = current()
-    if not context.config.base_image:
-        yield _closure(context, "base", minimal_packages(context), None).task()
-    for name, packages in closures(context).items():
-        yield _closure(context, name, packages, context.layout.base_status).task()
+    for name, packages in wanted(context).items():
+        yield _closure(context, name, packages).task()
 
 
-def _closure(context: Context, name: str, packages: tuple[str, ...], status: Path | None) -> Step:
+def _closure(context: Context, name: str, packages: tuple[str, ...]) -> Step:
+    below = {floor.NAME: (FLOOR,), floor.BASE: (BASE,)}.get(floor.below(name), ())
+    status = status_below(context.layout, name)
     return Step(
         context.layout,
         closure_step(name),
         title("RESOLVE", f"Debian packages for {name}"),
         functools.partial(lock.close, context.layout, locked(context), name, packages, status),
         inputs=(locked(context).path,) if locked(context).path.is_file() else (),
-        needs=(UPDATE,) if status is None else (UPDATE, BASE),
+        needs=(UPDATE, *below),
         config={"packages": packages, "policy": context.lock_policy},
         code=(debian, lock),
     )
+
+
+def task__debian_floor() -> Iterator[Task]:
+    """Describe a machine that has the least there is."""
+    context = current()
+    yield Step(
+        context.layout,
+        FLOOR,
+        title("DESCRIBE", "what every Debian machine has"),
+        functools.partial(floor.make_status, context.layout),
+        needs=(closure_step(floor.NAME),),
+        code=(floor,),
+    ).task()
 
 
 def task__base_image() -> Iterator[Task]:

@@ -113,10 +113,7 @@ def _prove_locked(context: Context) -> None:
 
 
 def _sets(context: Context) -> dict[str, tuple[str, ...]]:
-    sets = {n: names for n, names in foundations.closures(context).items() if n != "testbed"}
-    if not context.config.base_image:
-        sets["base"] = foundations.minimal_packages(context)
-    return sets
+    return {n: names for n, names in foundations.wanted(context).items() if n != "testbed"}
 
 
 def blobs(context: Context) -> dict[str, str]:
@@ -143,7 +140,7 @@ def resolutions(context: Context) -> dict[Path, bytes]:
     layout = context.layout
     found = {}
     for name, packages in _sets(context).items():
-        status = None if name == "base" else layout.base_status
+        status = foundations.status_below(layout, name)
         path = debian.resolution(layout, packages, status)
         found[path] = layout.closure(name).read_bytes()
     return found

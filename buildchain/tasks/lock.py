@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain import receipt
-from buildchain.actions import base, debian, lock, lock_check, quality, redhat_lock, signing
+from buildchain.actions import base, debian, floor, lock, lock_check, quality, redhat_lock, signing
 from buildchain.actions import redhat as rpms
 from buildchain.actions.lock import Entry
 from buildchain.layout import Layout
@@ -40,9 +40,7 @@ def record_file(context: Context) -> Path:
 def task__lock_record() -> Iterator[Task]:
     """Record the Debian packages that this build is made of."""
     context = current()
-    names = [n for n in ("base", *foundations.closures(context)) if n != "testbed"]
-    if context.config.base_image:
-        names.remove("base")
+    names = [name for name in foundations.wanted(context) if name != "testbed"]
     releases = redhat.releases(context)
     yield Step(
         context.layout,
@@ -60,7 +58,7 @@ def task__lock_record() -> Iterator[Task]:
 
 def _record(context: Context, names: tuple[str, ...]) -> Made:
     layout, output = context.layout, record_file(context)
-    wanted = {**foundations.closures(context), "base": foundations.minimal_packages(context)}
+    wanted = foundations.wanted(context)
     lock.write(output, {name: _entry(context, layout, name, wanted[name]) for name in names})
     replaced = [
         f"{name}: {line}\n"
@@ -101,7 +99,7 @@ def _replaced(path: Path) -> list[str]:
 def _entry(
     context: Context, layout: Layout, name: str, wanted: tuple[str, ...]
 ) -> Entry[DebianFile]:
-    status = None if name == "base" else layout.base_status
+    status = foundations.status_below(layout, name)
     on = lock.foundation(layout, status, context.config.base_image)
     return Entry(wanted, on, debian.read_closure(layout.closure(name)))
 
@@ -144,7 +142,8 @@ def task_lock() -> Iterator[Task]:
 def _check(context: Context) -> None:
     """Compare every lock with what it is made for."""
     root, pins = context.config.root, context.catalog
-    sets = {**foundations.closures(context), "base": foundations.minimal_packages(context)}
+    minimal = {"base": foundations.minimal_packages(context)}
+    sets = {**minimal, **foundations.wanted(context)}
     problems = lock_check.debian_problems(foundations.locked(context).path, sets)
     rpm_sets = {
         redhat.closure_name(release): pins.redhat_packages for release in redhat.releases(context)
@@ -179,18 +178,20 @@ def _lock_redhat(context: Context) -> None:
 
 
 def _lock_debian(context: Context) -> None:
-    """Resolve every set anew, beside the build: the base first, then what stands on it."""
+    """Resolve every set anew, beside the build: base and floor first, then what stands on them."""
     layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock")
     layout.build.mkdir(parents=True)
     pins = context.catalog
     debian.refresh(layout, pins)
-    minimal = foundations.minimal_packages(context)
-    debian.list_closure(layout, "base", debian.resolve(layout, "base", minimal), ())
+    minimal = {"base": foundations.minimal_packages(context), floor.NAME: floor.PACKAGES}
+    for name, packages in minimal.items():
+        debian.list_closure(layout, name, debian.resolve(layout, name, packages), ())
+    floor.make_status(layout)
     with signing.signer(context.layout, context.config.signing_key) as signer:
         base.make_base(layout, pins.base_packages, context.content, signer)
-    entries = {"base": _entry(context, layout, "base", minimal)}
+    entries = {name: _entry(context, layout, name, names) for name, names in minimal.items()}
     for name, packages in foundations.closures(context).items():
-        files = debian.resolve(layout, name, packages, layout.base_status)
+        files = debian.resolve(layout, name, packages, foundations.status_below(layout, name))
         debian.list_closure(layout, name, files, ())
         entries[name] = _entry(context, layout, name, packages)
     lock.refresh(foundations.locked(context), entries, DebianFile)

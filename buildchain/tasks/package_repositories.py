@@ -185,7 +185,7 @@ def _checks(context: Context) -> Iterator[Step]:
             check_step(family),
             title("CHECK", f"{family} packages of every role"),
             functools.partial(action, context),
-            needs=(repository_step(family), foundations.BASE),
+            needs=(repository_step(family), foundations.FLOOR),
             config={"roles": dict(roles), "minimal": pins.redhat_minimal},
             code=(closures, rpms) if family == "redhat" else (closures, debian),
             after=checks("rpm") if family == "redhat" else (),

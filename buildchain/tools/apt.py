@@ -153,6 +153,16 @@ def argv_for_unpacking(deb: Path, root: Path) -> list[str | Path]:
     return ["dpkg-deb", "--extract", deb, root]
 
 
+def argv_for_control(deb: Path) -> list[str | Path]:
+    """Print the paragraph that describes a package, as its maintainers wrote it."""
+    return ["dpkg-deb", "--field", deb]
+
+
+def installed(paragraph: str) -> str:
+    """Return the paragraph of a package as dpkg's status file has it once it is installed."""
+    return f"{paragraph.rstrip()}\nStatus: install ok installed\n"
+
+
 def repository_source(folder: Path, suite: str, component: str, keyring: Path) -> str:
     """Return a deb822 source list of one local repository."""
     return (

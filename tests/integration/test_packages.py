@@ -72,12 +72,12 @@ def test_every_role_installs_from_the_iso_alone(
 def editable(
     build_root: pathlib.Path, iso_tree: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Layout, pathlib.Path, signing.Signer]]:
-    """Return a layout with the minimal OS, an index to edit, and a signer of its own."""
+    """Return a layout with what every machine has, an index to edit, a signer of its own."""
     require("apt-get", "apt-ftparchive", "gpg")
     folder = tmp_path_factory.mktemp("closure")
     layout = Layout(ROOT, folder / "build", folder / "cache", "metalk8s")
-    layout.base.mkdir(parents=True)
-    layout.base_status.write_bytes((build_root / "base" / "status").read_bytes())
+    layout.floor_status.parent.mkdir(parents=True)
+    layout.floor_status.write_bytes((build_root / "floor" / "status").read_bytes())
     repo = folder / "repository"
     (repo / "dists" / PINS.suite / repository.COMPONENT / "binary-amd64").mkdir(parents=True)
     with signing.signer(layout, "") as signer:

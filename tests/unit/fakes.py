@@ -106,6 +106,8 @@ elif "PROVIDE" in argv[argv.index("--queryformat") + 1]:
 DPKG_DEB = """
 import pathlib
 deb, root = map(pathlib.Path, argv[-2:])
+if argv[0] == "--field":
+    sys.exit(print(f"Package: {root.stem}\\nVersion: 1"))
 for path in (f"usr/share/gocode/src/{deb.stem}.go", f"usr/share/doc/{deb.stem}/copyright"):
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(deb.name)

@@ -12,7 +12,7 @@ from buildchain.tasks import context
 from buildchain.tasks import lock as lock_tasks
 
 SHA = "ab" * 32
-WANTED = {"base": ("a", "?essential"), "node": ("b",)}
+WANTED = {"base": ("a", "?essential"), "floor": ("d",), "node": ("b",), "builder": ("c", "a")}
 
 
 def deb(name, version="1:2-1"):
@@ -25,9 +25,16 @@ def rpm(name):
 
 
 def entries():
-    base = (deb("a"),)
-    on = hashlib.sha256(debian.list_text(base).encode()).hexdigest()
-    return {"base": Entry(WANTED["base"], "", base), "node": Entry(("b",), on, (deb("b"),))}
+    base, least = (deb("a"),), (deb("d"),)
+    on_base, on_floor = (
+        hashlib.sha256(debian.list_text(files).encode()).hexdigest() for files in (base, least)
+    )
+    return {
+        "base": Entry(WANTED["base"], "", base),
+        "floor": Entry(WANTED["floor"], "", least),
+        "builder": Entry(WANTED["builder"], on_base, (deb("c"),)),
+        "node": Entry(("b",), on_floor, (deb("b"),)),
+    }
 
 
 def problems(tmp_path, locked, wanted=WANTED):
@@ -53,9 +60,16 @@ def changed(name="node", **fields):
         (entries(), {"base": WANTED["base"]}, "set node is locked, and nothing wants it"),
         (entries(), {**WANTED, "node": ("b", "c")}, "was resolved for other names: c"),
         (changed(wanted=("c",)), WANTED, "was resolved for other names: b, c"),
-        (changed(on="x"), WANTED, "set node was resolved on another base"),
+        (changed(on="x"), WANTED, "set node was resolved on another floor"),
+        (changed("builder", on="x"), WANTED, "set builder was resolved on another base"),
+        (changed("floor", packages=(deb("d", "3"),)), WANTED, "node was resolved on another floor"),
+        (changed("floor", on="x"), WANTED, "set floor was resolved on another base"),
         (changed("base", on="x"), WANTED, "set base was resolved on another base"),
-        (changed("base", packages=(deb("a", "3"),)), WANTED, "node was resolved on another base"),
+        (
+            changed("base", packages=(deb("a", "3"),)),
+            WANTED,
+            "builder was resolved on another base",
+        ),
         (changed(packages=()), WANTED, "set node lacks b"),
         (changed(packages=(deb("b"), deb("b", "3"))), WANTED, "set node has b twice"),
         (

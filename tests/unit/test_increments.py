@@ -223,7 +223,7 @@ def sets(name):
 PINS = "buildchain/pins/default"
 CATALOG = catalog.load(ROOT, "default")
 SETS = (
-    *("base", "builder", "node"),
+    *("base", "builder", "floor", "node"),
     *(f"image-{image.name}" for image in CATALOG.images if image.debs),
     *(f"source-{package.name}" for package in CATALOG.packages if package.go_debs),
 )

@@ -1,0 +1,47 @@
+"""The floor: what every Debian machine has, and so all that packages of ours may count on.
+
+It is what the archive calls essential or of priority ``required``, with all it depends on, and
+nothing else: what an installer or a cloud's image brings besides differs between machines.
+
+Programs: ``dpkg-deb``. On disk: ``_build/floor/status``, a status file of dpkg (dpkg-query(1)) in
+which exactly these are installed.
+"""
+
+from __future__ import annotations
+
+from buildchain import process
+from buildchain.actions import debian
+from buildchain.layout import Layout
+from buildchain.receipt import Made, write_whole
+from buildchain.store.blobs import Store
+from buildchain.tools import apt
+
+# Sets of Debian packages: this one, what images stand on, and what machines install.
+NAME, BASE, NODE = "floor", "base", "node"
+# Of the archive's indexes, not of the packages themselves: the archive overrides their priorities.
+# usrmerge, which brings Perl, and usr-is-merged satisfy the same dependency; debootstrap takes the
+# second, Debian's installer the first. Whoever installs our packages has APT.
+PACKAGES = (
+    "?essential",
+    "?and(?priority(required),?not(?exact-name(usrmerge)))",
+    "usr-is-merged",
+    "apt",
+)
+
+
+def below(name: str) -> str:
+    """Return the set that another one is resolved on; empty when it stands by itself."""
+    if name in (NAME, BASE):
+        return ""
+    return NAME if name == NODE else BASE
+
+
+def make_status(layout: Layout) -> Made:
+    """Write the status file of a machine that has the floor alone."""
+    store = Store(layout.store)
+    paragraphs = [
+        process.run(apt.argv_for_control(store.path(file.sha256)))
+        for file in debian.read_closure(layout.closure(NAME))
+    ]
+    write_whole(layout.floor_status, "\n".join(map(apt.installed, paragraphs)))
+    return Made((layout.floor_status,), {"packages": len(paragraphs)})
