@@ -82,7 +82,10 @@ def call(fake, tmp_path, machine_programs, capsys):
         said = capsys.readouterr()
         return status, said.out, said.err
 
+    umask = os.umask(0)
+    os.umask(umask)
     yield do
+    os.umask(umask)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from metalk8s_bootstrap import checks, configuration, problems, progress, record, system
+from metalk8s_bootstrap import (
+    checks,
+    configuration,
+    folders,
+    problems,
+    progress,
+    record,
+    system,
+)
 from metalk8s_bootstrap.machine import Machine
 from metalk8s_bootstrap.medium import Medium
 from metalk8s_bootstrap.steps import STEPS, Run
@@ -48,6 +56,7 @@ def find(machine: Machine, medium: Medium) -> tuple[Subject, list[problems.Probl
 def main(argv: Sequence[str], machine: Machine, patience: float = PATIENCE) -> int:
     """Check, and unless only that was asked for, run the steps; return the exit status."""
     arguments = _arguments(argv)
+    folders.forget_umask()
     try:
         signal.signal(signal.SIGTERM, _interrupt)
         subject, wrong = find(machine, Medium(arguments.medium))

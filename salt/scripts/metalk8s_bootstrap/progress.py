@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from metalk8s_bootstrap import folders
+
 WIDTH = 44  # of a step's title
 
 
@@ -81,7 +83,7 @@ class Progress:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
     """Open a log for appending; only root reads it, since programs may say secrets."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    folders.make(path.parent)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.fchmod(descriptor, 0o600)
     with os.fdopen(descriptor, "a", encoding="utf-8", errors="replace") as stream:

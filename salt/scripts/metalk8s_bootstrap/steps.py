@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from metalk8s_bootstrap import floor
+from metalk8s_bootstrap import floor, folders
 from metalk8s_bootstrap import medium as media
 from metalk8s_bootstrap.configuration import Configuration
 from metalk8s_bootstrap.machine import Machine
@@ -110,7 +110,8 @@ Options=loop,ro,nosuid,nodev
 [Install]
 WantedBy=local-fs.target
 """
-    run.system.path(place).mkdir(mode=0o755, parents=True, exist_ok=True)
+    folders.open_up(run.system.path(media.MOUNTS))
+    folders.make(run.system.path(place))
     if run.system.write(f"{UNITS}/{unit}", text):
         _systemctl(run, "daemon-reload")
     _systemctl(run, "enable", "--quiet", unit)

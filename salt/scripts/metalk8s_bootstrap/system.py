@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from metalk8s_bootstrap import folders
 from metalk8s_bootstrap.progress import Progress
 
 # Nothing of the caller's: neither a proxy nor the libraries of a Python from the medium.
@@ -104,7 +105,7 @@ class System:
         path = self.path(name)
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             return False
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folders.make(path.parent)
         beside = path.with_name(f".{path.name}.new")
         beside.unlink(missing_ok=True)
         with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as stream:
@@ -124,7 +125,7 @@ def locked(path: Path, patience: float) -> Iterator[int]:
     :param patience: seconds to wait for another one.
     :raises LockedError: the other one is still at it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folders.make(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     until = time.monotonic() + patience
     try:

@@ -123,7 +123,9 @@ def public_key(name: str, private_key: str) -> dict[str, Any]:
         result = None if __opts__["test"] else False
         return _result(name, result, {}, f"{name} needs {private_key}: not there")
     text = __salt__["metalk8s_keys.public"](private_key).strip() + "\n"
-    result: dict[str, Any] = __states__["file.managed"](name, contents=text, mode="0644")
+    result: dict[str, Any] = __states__["file.managed"](
+        name, contents=text, user="root", group="root", mode="0644"
+    )
     return result
 
 
@@ -194,7 +196,7 @@ def _encryption_keys(text: str) -> dict[str, str]:
 
 def _keep(name: str, text: str, reason: str, user: str, mode: str) -> dict[str, Any]:
     result: dict[str, Any] = __states__["file.managed"](
-        name, contents=text, user=user, group=user, mode=mode, makedirs=True, show_changes=False
+        name, contents=text, user=user, group=user, mode=mode, show_changes=False
     )
     if reason and result["result"]:
         result["changes"], result["comment"] = {name: reason}, f"{name} was written: {reason}"

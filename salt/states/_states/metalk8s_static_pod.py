@@ -148,10 +148,12 @@ def config_digest(files: list[str]) -> str:
 
 def write(path: pathlib.Path, text: str) -> None:
     """Write a manifest whole; the kubelet overlooks names that begin with a dot."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not path.parent.exists():
+        path.parent.mkdir(mode=0o700)
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)
     with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        os.fchmod(stream.fileno(), 0o600)  # whatever the umask
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())

@@ -11,7 +11,6 @@ Create the folders of certificates:
     - user: root
     - group: root
     - mode: "0755"
-    - makedirs: true
 
 {%- for name, authority in pki.authorities.items() %}
 {%- set title = name | replace("_", " ") %}

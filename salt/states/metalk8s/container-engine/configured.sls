@@ -4,6 +4,18 @@
 include:
   - metalk8s.container-engine.installed
 
+Create the folders of the container engine:
+  file.directory:
+    - names:
+      - {{ engine.config_folder }}
+      - {{ engine.config_folder }}/certs.d
+      - {{ engine.config_folder }}/certs.d/{{ metalk8s.registry.host }}
+    - user: root
+    - group: root
+    - mode: "0755"
+    - require:
+      - pkg: Install the container engine
+
 Configure the container engine:
   file.managed:
     - name: {{ engine.config_folder }}/config.toml
@@ -14,11 +26,10 @@ Configure the container engine:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
     # the file to check comes after the command
     - check_cmd: sh -c 'containerd --config "$0" config dump >/dev/null'
     - require:
-      - pkg: Install the container engine
+      - file: Create the folders of the container engine
 
 Describe the network of pods:
   file.managed:
@@ -31,7 +42,8 @@ Describe the network of pods:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
+    - require:
+      - file: Create the folders of the container engine
 
 Tell the container engine where the registry is:
   file.managed:
@@ -43,4 +55,5 @@ Tell the container engine where the registry is:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
+    - require:
+      - file: Create the folders of the container engine

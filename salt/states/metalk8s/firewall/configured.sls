@@ -10,7 +10,6 @@ Open the ports to who uses them:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
     - onlyif: command -v firewall-cmd
 
 Let the traffic of pods through:
@@ -23,7 +22,6 @@ Let the traffic of pods through:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
     - onlyif: command -v firewall-cmd
 
 Apply the rules of the firewall:

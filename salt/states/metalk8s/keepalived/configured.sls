@@ -8,13 +8,17 @@ include:
 
 {%- else %}
 
+include:
+  - metalk8s.authorities
+
 Create the folder of keepalived:
   file.directory:
     - name: {{ keepalived.config_folder }}
     - user: root
     - group: root
     - mode: "0700"
-    - makedirs: true
+    - require:
+      - file: Create the folders of certificates
 
 Configure keepalived:
   file.managed:

@@ -1,6 +1,15 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set kernel = metalk8s.kernel %}
 
+Create the folders of settings of the kernel:
+  file.directory:
+    - names:
+      - {{ kernel.modules_file.rpartition("/")[0] }}
+      - {{ kernel.settings_file.rpartition("/")[0] }}
+    - user: root
+    - group: root
+    - mode: "0755"
+
 Have the modules of the kernel at every start:
   file.managed:
     - name: {{ kernel.modules_file }}
@@ -11,6 +20,8 @@ Have the modules of the kernel at every start:
     - user: root
     - group: root
     - mode: "0644"
+    - require:
+      - file: Create the folders of settings of the kernel
 
 {%- for module, there in kernel.modules.items() %}
 
@@ -32,6 +43,8 @@ Have the settings of the kernel at every start:
     - user: root
     - group: root
     - mode: "0644"
+    - require:
+      - file: Create the folders of settings of the kernel
 
 {%- for setting, value in kernel.settings.items() %}
 {%- set file = "/proc/sys/" ~ setting | replace(".", "/") %}

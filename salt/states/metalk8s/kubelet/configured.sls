@@ -1,6 +1,7 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 
 include:
+  - metalk8s.authorities
   - metalk8s.kubelet.installed
 
 Create the folder of static pods:
@@ -9,7 +10,15 @@ Create the folder of static pods:
     - user: root
     - group: root
     - mode: "0700"
-    - makedirs: true
+    - require:
+      - file: Create the folders of certificates # it is beside them
+
+Create the folder of the kubelet:
+  file.directory:
+    - name: {{ metalk8s.kubelet.data }}
+    - user: root
+    - group: root
+    - mode: "0750" # as it makes it itself
 
 Configure the kubelet:
   file.managed:
@@ -23,6 +32,7 @@ Configure the kubelet:
     - mode: "0644"
     - require:
       - pkg: Install the kubelet
+      - file: Create the folder of the kubelet
 
 Set the arguments of the kubelet:
   file.managed:
@@ -36,3 +46,4 @@ Set the arguments of the kubelet:
     - mode: "0644"
     - require:
       - pkg: Install the kubelet
+      - file: Create the folder of the kubelet

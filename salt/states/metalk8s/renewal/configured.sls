@@ -1,6 +1,18 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set renewal = metalk8s.renewal %}
 
+include:
+  - metalk8s.authorities
+
+Create the folder of the renewal of certificates:
+  file.directory:
+    - name: {{ renewal.config_folder }}
+    - user: root
+    - group: root
+    - mode: "0755"
+    - require:
+      - file: Create the folders of certificates
+
 Configure the Salt that renews certificates:
   file.managed:
     - name: {{ renewal.config_folder }}/minion
@@ -11,7 +23,8 @@ Configure the Salt that renews certificates:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
+    - require:
+      - file: Create the folder of the renewal of certificates
 
 Describe the renewal of certificates:
   file.managed:
@@ -23,7 +36,6 @@ Describe the renewal of certificates:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true
 
 Describe when certificates are renewed:
   file.managed:
@@ -35,4 +47,3 @@ Describe when certificates are renewed:
     - user: root
     - group: root
     - mode: "0644"
-    - makedirs: true

@@ -21,12 +21,15 @@ Create the folders of Salt keys:
       - {{ master.key_folder }}/minions:
         - user: {{ master.account.name }}
         - group: {{ master.account.name }}
+      - {{ metalk8s.salt_minion.key_folder.rpartition("/")[0] }}:
+        - user: root
+        - group: root
       - {{ metalk8s.salt_minion.key_folder }}:
         - user: root
         - group: root
     - mode: "0700"
-    - makedirs: true
     - require:
+      - file: Create the folders of certificates
       - user: Create the account {{ master.account.name }}
 
 Let the Salt master and the minion of this machine know each other:

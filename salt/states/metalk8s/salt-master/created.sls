@@ -1,6 +1,9 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set master = metalk8s.salt_master %}
 
+include:
+  - metalk8s.authorities
+
 Create the folders of the Salt master:
   file.directory:
     - names:
@@ -11,4 +14,12 @@ Create the folders of the Salt master:
     - user: root
     - group: root
     - mode: "0755"
-    - makedirs: true
+    - require:
+      - file: Create the folders of certificates
+
+Create the folder of the data of MetalK8s:
+  file.directory:
+    - name: {{ master.data.rpartition("/")[0] }}
+    - user: root
+    - group: root
+    - mode: "0755"

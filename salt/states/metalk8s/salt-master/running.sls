@@ -12,8 +12,8 @@ Create the folder of the Salt master:
     - user: {{ master.account.name }}
     - group: {{ master.account.name }}
     - mode: "0700"
-    - makedirs: true
     - require:
+      - file: Create the folder of the data of MetalK8s
       - user: Create the account {{ master.account.name }}
 
 Run the Salt master:
