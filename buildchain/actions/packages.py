@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -284,11 +284,14 @@ def _rpmbuild(
     return _collect(work, build / kind, expected, "rpm")
 
 
-def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
-    """Make the DEBs out of what was compiled."""
+def build_debs(layout: Layout, package: Package, builder: Builder, sources: Sequence[Path]) -> Made:
+    """Make the DEBs out of what was compiled.
+
+    :param sources: what of the package's folder belongs to it.
+    """
     build = layout.package(package.name)
     work = _work(layout, package, "debs")
-    shutil.copytree(layout.package_sources(package.name), work / "source" / package.name)
+    _copy(layout, package, sources, work / "source" / package.name)
     script = (
         f"set -e; cd /work/source/{package.name}; METALK8S_PREBUILT=/compiled "
         "dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps; "
@@ -304,15 +307,17 @@ def build_debs(layout: Layout, package: Package, builder: Builder) -> Made:
     return _collect(work, build / "DEBS", package.debs, "deb")
 
 
-def build_dsc(layout: Layout, package: Package, builder: Builder) -> Made:
+def build_dsc(layout: Layout, package: Package, builder: Builder, sources: Sequence[Path]) -> Made:
     """Make the Debian source package: our packaging, and all sources in its ``sources/``.
 
     ``METALK8S_SOURCES=sources dpkg-buildpackage`` compiles it without a network.
+
+    :param sources: what of the package's folder belongs to it.
     """
     work = _work(layout, package, "dsc")
     stem = f"{package.name}-{package.version}"
     tree = work / stem
-    shutil.copytree(layout.package_sources(package.name), tree)
+    _copy(layout, package, sources, tree)
     (tree / "sources").mkdir()
     for name in package.archives:
         link(layout.package(package.name) / "SOURCES" / name, tree / "sources" / name)
@@ -334,6 +339,15 @@ def build_dsc(layout: Layout, package: Package, builder: Builder) -> Made:
         writable=(work,),
     )
     return _collect(work, layout.package(package.name) / "DSC", (package.name,), "dsc")
+
+
+def _copy(layout: Layout, package: Package, sources: Sequence[Path], target: Path) -> None:
+    """Copy files of a package's folder, what links lead to in place of links."""
+    folder = layout.package_sources(package.name)
+    for file in sources:
+        copy = target / file.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, copy)
 
 
 def _collect(work: Path, final: Path, expected: tuple[str, ...], suffix: str) -> Made:

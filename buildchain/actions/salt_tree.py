@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from buildchain import receipt
 from buildchain.actions import debian
 from buildchain.actions.repositories import replaced
 from buildchain.catalog import Catalog
@@ -24,10 +23,9 @@ PLACES = {"states": "salt", "pillar": "pillar", "scripts": "."}
 VERSIONS = "salt/metalk8s/versions.json"
 
 
-def sources(layout: Layout) -> tuple[Path, ...]:
-    """Return every file of the checkout that is deployed."""
-    folders = (layout.salt_sources / name for name in PLACES)
-    return tuple(receipt.sources(folder for folder in folders if folder.is_dir()))
+def folders(layout: Layout) -> tuple[Path, ...]:
+    """Return the folders of the checkout that are deployed."""
+    return tuple(layout.salt_sources / name for name in PLACES)
 
 
 def pinned(catalog: Catalog) -> dict[str, Any]:

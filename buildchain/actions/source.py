@@ -1,7 +1,7 @@
 """The checkout that is built: its commit and date.
 
 Programs: ``git``. Outside a git checkout (an unpacked archive) the commit is ``unknown`` and the
-date has to be given.
+date has to be given, and every file that lies there is taken for one of the product.
 """
 
 from __future__ import annotations
@@ -13,14 +13,48 @@ from buildchain.errors import CommandError, ConfigError, ToolError
 from buildchain.tools import git
 
 UNKNOWN = "unknown"
+DIRTY = "-dirty"
+SHOWN = 20  # changed files that are named
 
 
 def describe(binary: str, root: Path) -> str:
-    """Return the name of the commit, ``-dirty`` when files differ from it."""
+    """Return the name of the commit, ``-dirty`` when files differ from it or are new."""
     try:
-        return process.run(git.argv_for_describe(binary, root)).strip()
+        name = process.run(git.argv_for_describe(binary, root)).strip()
     except (CommandError, ToolError):
         return UNKNOWN
+    return name if name.endswith(DIRTY) or not changes(binary, root) else f"{name}{DIRTY}"
+
+
+def changes(binary: str, root: Path) -> tuple[str, ...]:
+    """Return what differs from the commit, as ``git status --porcelain`` says it."""
+    try:
+        return tuple(process.run(git.argv_for_changes(binary, root)).splitlines())
+    except (CommandError, ToolError):
+        return ()
+
+
+def tracked(binary: str, root: Path) -> frozenset[Path] | None:
+    """Return the files that git knows, or ``None`` where it knows none: there is no checkout."""
+    try:
+        names = process.run(git.argv_for_tracked(binary, root)).split("\0")
+    except (CommandError, ToolError):
+        return None
+    return frozenset(root / name for name in names if name.strip()) or None
+
+
+def prove_clean(binary: str, root: Path) -> None:
+    """Stop a release that is not what its commit says.
+
+    :raises ConfigError: files differ from the commit, or do not belong to it.
+    """
+    found = changes(binary, root)
+    if found:
+        raise ConfigError(
+            f"SIGNING_KEY is set, and {len(found)} files in {root} are not as in the commit",
+            details="\n".join(found[:SHOWN] + (("…",) if len(found) > SHOWN else ())),
+            solution="Commit, remove or stash them; unset SIGNING_KEY for a development build.",
+        )
 
 
 def commit(binary: str, root: Path) -> str:

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import catalog, config
-from buildchain.actions import lock
+from buildchain import catalog, config, receipt
+from buildchain.actions import lock, source
 from buildchain.catalog import Catalog
 from buildchain.config import Config
 from buildchain.layout import Layout
@@ -24,6 +24,7 @@ class Context:
     """Settings, paths, pins and tools of this run.
 
     :param arguments: the command line, to know whether ``setup`` was asked for.
+    :param tracked: files of the checkout that git knows; ``None`` outside of one.
     """
 
     config: Config
@@ -31,6 +32,7 @@ class Context:
     catalog: Catalog
     tools: tuple[Tool, ...]
     arguments: tuple[str, ...] = ()
+    tracked: frozenset[Path] | None = None
 
     @property
     def content(self) -> Content:
@@ -40,6 +42,14 @@ class Context:
     def lock_policy(self) -> str:
         """``LOCK_POLICY``; whatever that says, a release is made of what is locked."""
         return lock.STRICT if self.config.signing_key else self.config.lock_policy
+
+    def files(self, *folders: Path) -> tuple[Path, ...]:
+        """Return the product's files in some folders of the checkout.
+
+        What git does not track is nobody's: an editor's, or put there. Without git it is all.
+        """
+        found = receipt.sources(folder for folder in folders if folder.is_dir())
+        return tuple(file for file in found if self.tracked is None or file in self.tracked)
 
     def tool(self, name: str) -> Tool:
         """Return a tool of the table by name."""
@@ -63,7 +73,8 @@ def load(root: Path, environ: dict[str, str], arguments: tuple[str, ...] = ()) -
         project=settings.project_name.lower(),
     )
     pins = catalog.load(root, settings.profile)
-    return Context(settings, layout, pins, catalog.tools(root), arguments)
+    tracked = source.tracked(settings.binary("git"), root)
+    return Context(settings, layout, pins, catalog.tools(root), arguments, tracked)
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def _sources(context: Context, image: Image) -> dict[str, Path]:
     folder = context.layout.image_sources(image.name)
     return {
         file.relative_to(folder).as_posix(): file
-        for file in receipt.sources([folder])
+        for file in context.files(folder)
         if file.suffix != ".md"
     }
 

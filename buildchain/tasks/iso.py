@@ -21,7 +21,7 @@ import functools
 import os
 from collections.abc import Iterator
 
-from buildchain import config, receipt
+from buildchain import config, events, receipt
 from buildchain.actions import iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
@@ -42,12 +42,15 @@ from buildchain.tools import gpg
 from buildchain.tools import iso as iso_tool
 
 KEY = "_iso_key"
+RELEASE = "_iso_release"
 PRODUCT = "_iso_product"
 POPULATE = "_iso_populate"
 CHECK = "_iso_check"
 BUILD = "_iso_build"
 DIGEST = "_iso_digest"
 PROVENANCE = "_iso_provenance"
+# How git status says that it does not track a file of a folder that the product comes from.
+NEW = ("?? images/", "?? packages/", "?? salt/")
 
 
 def parts(context: Context) -> tuple[Part, ...]:
@@ -120,6 +123,23 @@ def task__iso_key() -> Iterator[Task]:
     ).task()
 
 
+def task__iso_release() -> Task:
+    """Stop a release that is not what its commit says, before anything is compiled."""
+    context = current()
+    check = functools.partial(source.prove_clean, context.config.binary("git"), context.config.root)
+    return {
+        "basename": RELEASE,
+        "doc": "Check that the checkout is what its commit says.",
+        "title": lambda _task: title("CHECK", "checkout"),
+        "actions": [(guarded(check), [])],
+        "io": {"capture": False},
+    }
+
+
+def _release(context: Context) -> tuple[str, ...]:
+    return (RELEASE,) if context.config.signing_key else ()
+
+
 def task__iso_product() -> Iterator[Task]:
     """Write product.txt."""
     context = current()
@@ -136,6 +156,9 @@ def task__iso_product() -> Iterator[Task]:
 
 
 def _product(context: Context) -> Made:
+    found = source.changes(context.config.binary("git"), context.config.root)
+    if new := [line[3:] for line in found if line.startswith(NEW)]:
+        events.closing(f"not on the ISO, git does not track them: {', '.join(new)}")
     key = receipt.read(context.layout.receipt(KEY)).facts
     text = iso.product(
         context.config.project_name,
@@ -248,7 +271,7 @@ def populate_step(
         },
         code=(iso, signing),
         fingerprint=functools.partial(_epoch, context),
-        after=checks("gpg"),
+        after=(*_release(context), *checks("gpg")),
     )
 
 
@@ -302,7 +325,8 @@ def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> 
 
 def _build_tools(context: Context) -> tuple[str, ...]:
     # All of them first: a missing mkisofs should not show after an hour of compiling.
-    return checks(*(tool.name for tool in host.tools_for(context, *host.build_purposes(context))))
+    tools = (tool.name for tool in host.tools_for(context, *host.build_purposes(context)))
+    return (*_release(context), *checks(*tools))
 
 
 def _steps(context: Context, *names: str) -> list[Step]:

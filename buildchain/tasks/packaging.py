@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
-from buildchain import receipt
 from buildchain.actions import bundles, engine, packages
 from buildchain.layout import Layout
 from buildchain.model import Package
@@ -118,6 +117,7 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
             code=(packages, rpm),
             products=tuple(layout.package(package.name) / product for product in products),
         )
+    sources = context.files(folder)
     for name, verb, action in (
         ("pkg_deb", "BUILD DEB", packages.build_debs),
         ("pkg_dsc", "BUILD DSC", packages.build_dsc),
@@ -125,8 +125,8 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
         yield outline.step(
             name,
             verb,
-            _in_builder(context, action),
-            inputs=tuple(receipt.sources([folder])),
+            _in_builder(context, functools.partial(action, sources=sources)),
+            inputs=sources,
             needs=build,
             others=(foundations.BUILDER,),
             code=(packages,),

@@ -21,7 +21,7 @@ DEPLOY = "_salt_tree_deploy"
 
 
 def _deploy(context: Context) -> Step:
-    sources = salt_tree.sources(context.layout)
+    sources = context.files(*salt_tree.folders(context.layout))
     pins = context.catalog
     return Step(
         context.layout,

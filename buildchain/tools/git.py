@@ -10,6 +10,19 @@ def argv_for_describe(binary: str, root: Path) -> list[str | Path]:
     return [binary, "-C", root, "describe", "--always", "--long", "--tags", "--dirty"]
 
 
+def argv_for_changes(binary: str, root: Path) -> list[str | Path]:
+    """List what differs from the commit, and files that are neither tracked nor ignored.
+
+    Whatever the user has set for ``git status``; describing a commit passes over new files.
+    """
+    return [binary, "-C", root, "status", "--porcelain", "--untracked-files=all"]
+
+
+def argv_for_tracked(binary: str, root: Path) -> list[str | Path]:
+    """List the files of the repository, each ended by NUL."""
+    return [binary, "-C", root, "ls-files", "--cached", "-z"]
+
+
 def argv_for_commit(binary: str, root: Path) -> list[str | Path]:
     """Print the commit's digest, in full."""
     return [binary, "-C", root, "rev-parse", "HEAD"]

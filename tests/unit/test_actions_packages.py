@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from buildchain import receipt
 from buildchain.actions import packages
 from buildchain.actions.packages import Builder
 from buildchain.errors import CommandError, ContentError, PinError
@@ -47,6 +48,37 @@ def sourced(prepared):
     packages.read_meta(prepared, DEMO)
     packages.get_sources(prepared, DEMO, EPOCH)
     return prepared
+
+
+def build_debs(layout, package, builder):
+    return packages.build_debs(layout, package, builder, sources=files(layout, package))
+
+
+def build_dsc(layout, package, builder):
+    return packages.build_dsc(layout, package, builder, sources=files(layout, package))
+
+
+def files(layout, package):
+    """Return the package's files, as if git tracked all but what somebody dropped."""
+    found = receipt.sources([layout.package_sources(package.name)])
+    return [file for file in found if file.name != "dropped"]
+
+
+@pytest.mark.parametrize(("action", "tree"), [(build_debs, "source/demo"), (build_dsc, "demo-1.0")])
+def test_only_what_belongs_to_it_is_packaged(sourced, engine, action, tree):
+    (sourced.package_sources("demo") / "debian" / "dropped").touch()
+    engine.add_image("builder:1")
+    seen = []
+
+    def run(container):
+        folder = mounts(container)[0]["/work"] / tree
+        seen.extend(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+        return packager("demo_1.0-3_amd64.deb", "demo_1.0-3.dsc")(container)
+
+    engine.on_run = run
+    action(sourced, DEMO, BUILDER)
+    assert {"debian/control", "prepare.sh", "patches/0001-fix.patch"} <= set(seen)
+    assert "debian/dropped" not in seen
 
 
 def mounts(container):
@@ -210,8 +242,8 @@ def packager(*names):
             "RPMS",
             ["rpmbuild", "-bb", "metalk8s_prebuilt /compiled"],
         ),
-        (packages.build_debs, ["demo_1.0-3_amd64.deb"], "DEBS", ["sh", "-c"]),
-        (packages.build_dsc, ["demo_1.0-3.dsc", "demo_1.0.orig.tar.gz"], "DSC", ["sh", "-c"]),
+        (build_debs, ["demo_1.0-3_amd64.deb"], "DEBS", ["sh", "-c"]),
+        (build_dsc, ["demo_1.0-3.dsc", "demo_1.0.orig.tar.gz"], "DSC", ["sh", "-c"]),
     ],
 )
 def test_packages(sourced, engine, action, built, folder, words):
@@ -234,8 +266,8 @@ def test_packages(sourced, engine, action, built, folder, words):
 @pytest.mark.parametrize(
     ("action", "tree", "name"),
     [
-        (packages.build_debs, "source/demo", "demo_1.0-3_amd64.deb"),
-        (packages.build_dsc, "demo-1.0", "demo_1.0-3.dsc"),
+        (build_debs, "source/demo", "demo_1.0-3_amd64.deb"),
+        (build_dsc, "demo-1.0", "demo_1.0-3.dsc"),
     ],
 )
 def test_what_packages_have_in_common_comes_along(sourced, engine, action, tree, name):
@@ -262,8 +294,8 @@ def test_what_packages_have_in_common_comes_along(sourced, engine, action, tree,
     ("action", "built", "missing"),
     [
         (packages.build_rpms, ["demo-1.0-3.x86_64.rpm"], "no rpm was made of demo-client"),
-        (packages.build_debs, [], "no deb was made of demo"),
-        (packages.build_debs, ["demo-client_1_amd64.deb"], "no deb was made of demo"),
+        (build_debs, [], "no deb was made of demo"),
+        (build_debs, ["demo-client_1_amd64.deb"], "no deb was made of demo"),
     ],
 )
 def test_a_package_that_was_not_made(sourced, engine, action, built, missing):
@@ -281,7 +313,7 @@ def test_a_package_that_was_not_made(sourced, engine, action, built, missing):
             ["demo-1.0-3.aarch64.rpm", "demo-client-1.0-3.x86_64.rpm"],
             "package demo: demo-1.0-3.aarch64.rpm is for another architecture",
         ),
-        (packages.build_debs, ["demo_1.0-3_arm64.deb"], "demo_1.0-3_arm64.deb is for another"),
+        (build_debs, ["demo_1.0-3_arm64.deb"], "demo_1.0-3_arm64.deb is for another"),
     ],
 )
 def test_another_architecture(sourced, engine, action, built, foreign):

@@ -107,7 +107,7 @@ GIT = """
 import pathlib
 if "describe" in argv:
     print({described!r})
-else:
+elif "clone" in argv:
     target = pathlib.Path(argv[-1])
     target.mkdir()
     script = "#!/bin/sh\\n(umask; echo $TZ $BUILD_ROOT $CACHE_ROOT) >said\\n"

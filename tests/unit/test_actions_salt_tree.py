@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from buildchain import catalog
+from buildchain import catalog, receipt
 from buildchain.actions import salt_tree
 from tests.unit.test_actions_images import closure
 
@@ -28,7 +28,7 @@ def prepared(layout):
 def test_deploy(prepared, root):
     pins = catalog.load(root, "default")
     (prepared.salt_tree / "stale").mkdir(parents=True)
-    made = salt_tree.deploy(prepared, pins, salt_tree.sources(prepared))
+    made = salt_tree.deploy(prepared, pins, receipt.sources(salt_tree.folders(prepared)))
     assert made.paths == (prepared.salt_tree,)
     found = {
         path.relative_to(prepared.salt_tree).as_posix(): f"{path.stat().st_mode & 0o777:o}"
@@ -58,7 +58,3 @@ def test_versions(prepared, root):
             assert versions["packages"]["redhat"][name]["release"] == package.release
     assert set(versions["images"]) == {image.name for image in pins.images}
     json.dumps(versions)
-
-
-def test_sources_without_a_folder(layout):
-    assert salt_tree.sources(layout) == ()

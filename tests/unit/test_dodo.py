@@ -239,6 +239,17 @@ def test_no_network(bare):
     assert result.status == 0, result.out + result.err
 
 
+def test_a_release_is_what_its_commit_says(bare, fake_program):
+    fake_program("git", "print('?? salt/states/_modules/dropped.py')")
+    bare.monkeypatch.setenv("PATH", f"{fake_program.folder}{os.pathsep}{os.environ['PATH']}")
+    bare.monkeypatch.setenv("SIGNING_KEY", "AB" * 20)
+    result = bare.run("iso")
+    assert result.status != 0
+    assert "SIGNING_KEY is set, and 1 files in" in result.out + result.err
+    assert "dropped.py" in result.out + result.err
+    assert result.executed in ([], ["checkout"])
+
+
 def test_a_base_by_digest(bare):
     reference = "registry.example/debian@sha256:" + "ab" * 32
     bare.engine.registry.add(reference)
