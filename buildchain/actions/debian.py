@@ -120,7 +120,10 @@ def _remembered(
 ) -> tuple[DebianFile, ...]:
     if not believed or not path.is_file():
         return ()
-    files = read_closure(path)
+    try:
+        files = read_closure(path)
+    except ValueError:
+        return ()
     strange = [f"{file.name} {file.version}" for file in files if file not in believed]
     if strange:
         raise LockError(

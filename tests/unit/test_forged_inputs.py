@@ -339,6 +339,21 @@ def test_on_a_foreign_base_locked_packages_are_remembered(site, recorded):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE,
+             tarfile.DIRTYPE, tarfile.CONTTYPE, tarfile.GNUTYPE_SPARSE]
+)  # fmt: skip
+def test_only_plain_files(site, tmp_path, kind):
+    """Name, size and bytes are right, and listed."""
+    archive = Archive(site)
+    content = next(iter(site.contents.values()))
+    member = strange(kind, name_of(content), "/etc/passwd", len(content))
+    archive.members[archive.place(name_of(content))] = (member, content)
+    path = archive.write(tmp_path / "x.tar", archive.honest, b"")
+    with pytest.raises(ContentError, match="is no plain file"):
+        unpack(site, path)
+
+
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.REGTYPE])
 def test_no_size_is_read_into_memory(site, tmp_path, kind):
     path = tmp_path / "x.tar"
