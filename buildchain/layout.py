@@ -45,6 +45,7 @@ class Layout:
 
     @property
     def go_cache(self) -> Path:
+        """Caches of the Go compiler, a folder for each package."""
         return self.cache / "go-build"
 
     def resolution(self, identity: str) -> Path:

@@ -48,12 +48,15 @@ class Builder:
     :param build_root: whose builds these are: names of containers differ by it.
     :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
         packages' own changelogs.
+    :param is_cold: compile with an empty cache: nothing of an earlier build, or of another package,
+        gets into a release.
     """
 
     reference: str
     docker: str
     epoch: int
     build_root: Path
+    is_cold: bool = False
 
 
 def make_folders(layout: Layout, package: Package) -> Made:
@@ -150,7 +153,7 @@ def _work(layout: Layout, package: Package, purpose: str) -> Path:
 
 
 def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made:
-    """Unpack, patch and compile; the compiler's cache is kept between builds.
+    """Unpack, patch and compile; the compiler's cache, of this package alone, is kept unless cold.
 
     A package without a ``compile.sh`` has nothing to compile and leaves an empty folder.
 
@@ -161,8 +164,9 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
     meta = json.loads((sources.parent / f"{package.name}.meta").read_text(encoding="utf-8"))
     patches = " ".join(f"/sources/{name}" for name in meta["patches"])
     archives = " ".join(f"/sources/{name}" for name in package.archives)
-    layout.go_cache.mkdir(parents=True, exist_ok=True)
     work = _work(layout, package, "compile")
+    go_cache = work / ".gocache" if builder.is_cold else layout.go_cache / package.name
+    go_cache.mkdir(parents=True, exist_ok=True)
     final = layout.package(package.name) / "compiled"
     _check_build_dependencies(layout, package, builder, work)
     if not (sources / "compile.sh").is_file():
@@ -177,8 +181,8 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
         builder,
         f"{package.name}-compile",
         ["sh", "-c", script],
-        {sources: "/sources", work: "/work", layout.go_cache: "/gocache"},
-        writable=(work, layout.go_cache),
+        {sources: "/sources", work: "/work", go_cache: "/gocache"},
+        writable=(work, go_cache),
         environment={"GOCACHE": "/gocache"},
     )
     built = {path.name for path in (work / "compiled").iterdir()}

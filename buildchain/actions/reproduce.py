@@ -2,7 +2,7 @@
 
 Programs: ``git``, ``./doit.sh``, and ``diffoscope`` where it is installed. On disk: a clone and its
 build root in ``_build/reproduce``, gone at the next try. What the machine could let in is changed:
-path, time zone, file modes, number of workers, and with ``cold`` the compiler's cache.
+path, time zone, file modes, number of workers, and the compiler's cache, which is empty.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ EXPLAINED_LINES = 40
 IMAGE_MANIFEST = "manifest.json"
 
 
-def rebuild(layout: Layout, git_binary: str, environment: Mapping[str, str], *, cold: bool) -> Path:
+def rebuild(layout: Layout, git_binary: str, environment: Mapping[str, str]) -> Path:
     """Clone the checkout, build its ISO and return the build root.
 
     :param environment: settings of the first build.
-    :param cold: compile with an empty cache.
     :raises ConfigError: the checkout has changes that a clone would not have.
     """
     if source.describe(git_binary, layout.root).endswith("-dirty"):
@@ -45,11 +44,11 @@ def rebuild(layout: Layout, git_binary: str, environment: Mapping[str, str], *, 
     process.run(git.argv_for_clone(git_binary, layout.root, checkout))
     if (layout.root / ".venv").is_dir():
         (checkout / ".venv").symlink_to(layout.root / ".venv")
-    cache = folder / "cache" if cold else layout.cache
-    if cold:
-        cache.mkdir()
-        for name in ("store", "keys"):
-            (cache / name).symlink_to(layout.cache / name)
+    # Inputs are what their digests say. What a compiler left would only be compared with itself.
+    cache = folder / "cache"
+    cache.mkdir()
+    for name in ("store", "keys"):
+        (cache / name).symlink_to(layout.cache / name)
     settings = {
         **environment,
         "BUILD_ROOT": "_build",

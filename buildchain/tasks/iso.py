@@ -384,21 +384,12 @@ def task_reproduce() -> Task:
         "doc": "Build the ISO a second time, elsewhere, and compare every byte.",
         "title": lambda _task: title("REPRODUCE", context.layout.iso.name),
         "actions": [(_reproduce, [], {"context": context})],
-        "params": [
-            {
-                "name": "cold",
-                "long": "cold",
-                "type": bool,
-                "default": False,
-                "help": "compile everything again, with an empty cache",
-            }
-        ],
         "task_dep": ["iso"],
         "io": {"capture": False},
     }
 
 
-def _reproduce(context: Context, cold: bool) -> object:
+def _reproduce(context: Context) -> object:
     def action() -> None:
         layout = context.layout
         kept = {
@@ -406,7 +397,7 @@ def _reproduce(context: Context, cold: bool) -> object:
             for name, value in os.environ.items()
             if name in {"GNUPGHOME", *(option.name for option in config.OPTIONS)}
         }
-        build = reproduce.rebuild(layout, context.config.binary("git"), kept, cold=cold)
+        build = reproduce.rebuild(layout, context.config.binary("git"), kept)
         reproduce.compare(layout, dataclasses.replace(layout, build=build))
 
     return guarded(action)()

@@ -97,7 +97,7 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
         _in_builder(context, packages.compile_binaries),
         inputs=tuple(path for path in packages.local_sources(layout, package) if path != spec),
         needs=("pkg_get_source",),
-        config={"binaries": package.binaries},
+        config={"binaries": package.binaries, "cold": _is_cold(context)},
         others=(foundations.BUILDER,),
         code=(packages,),
     )
@@ -143,11 +143,20 @@ def _in_builder(
         with engine.connect(docker) as client:
             reference = foundations.ensure_builder(context, client)
         builder = packages.Builder(
-            reference, docker, context.catalog.content_epoch, context.layout.build
+            reference,
+            docker,
+            context.catalog.content_epoch,
+            context.layout.build,
+            is_cold=_is_cold(context),
         )
         return action(layout, package, builder)
 
     return call
+
+
+def _is_cold(context: Context) -> bool:
+    """Tell whether this is a release."""
+    return bool(context.config.signing_key)
 
 
 class _Outline:

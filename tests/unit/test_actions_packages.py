@@ -11,6 +11,7 @@ from buildchain.actions.packages import Builder
 from buildchain.errors import CommandError, ContentError, PinError
 from buildchain.model import Package, Source
 from buildchain.store.blobs import Store
+from buildchain.tasks import context, packaging
 from tests.unit.test_tools_rpm import SPEC
 
 EPOCH = 1700000000
@@ -174,10 +175,42 @@ def test_compile(sourced, engine):
     assert dependencies["Cmd"][0] == "dpkg-checkbuilddeps"
     _, writable = mounts(container)
     assert writable == {"/work", "/gocache"}
+    assert mounts(container)[0]["/gocache"] == sourced.go_cache / "demo", "nobody else's"
     assert "GOCACHE=/gocache" in container["Env"]
     script = container["Cmd"][-1]
     assert "prepare.sh /sources/demo_1.0.2.tar.gz tree /sources/0001-fix.patch" in script
     assert [p.name for p in sourced.package("demo").iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_release_is_compiled_with_an_empty_cache(sourced, engine):
+    """Whatever an earlier build, or another package's, has left."""
+    planted = sourced.go_cache / "demo" / "planted"
+    planted.parent.mkdir(parents=True)
+    planted.touch()
+    engine.add_image("builder:1")
+    seen = []
+
+    def run(container):
+        places, _ = mounts(container)
+        if "/gocache" in places:
+            seen.append(list(places["/gocache"].iterdir()))
+            (places["/gocache"] / "left").touch()
+        return compiler("demo", "demo-client")(container)
+
+    engine.on_run = run
+    for _ in range(2):
+        packages.compile_binaries(sourced, DEMO, dataclasses.replace(BUILDER, is_cold=True))
+    assert seen == [[], []]
+    assert [path.name for path in sourced.go_cache.rglob("*")] == ["demo", "planted"]
+
+
+@pytest.mark.parametrize(("key", "is_cold"), [("", False), ("AB" * 20, True)])
+def test_which_builds_are_cold(root, tmp_path, key, is_cold):
+    roots = {"CACHE_ROOT": str(tmp_path / "c"), "BUILD_ROOT": str(tmp_path / "b")}
+    found = context.load(root, {**roots, "SIGNING_KEY": key})
+    steps = {step.name: step for step in packaging.stages(found, found.catalog.packages[0])}
+    [compiling] = [step for name, step in steps.items() if name.endswith("pkg_compile")]
+    assert compiling.config["cold"] is is_cold
 
 
 def test_a_binary_that_was_not_compiled(sourced, engine):
