@@ -17,10 +17,11 @@ import pytest
 
 from buildchain import events
 from buildchain.actions import reproduce
-from buildchain.errors import ContentError
+from buildchain.errors import ContentError, LockError
 from buildchain.layout import Layout
 from buildchain.tasks import context as contexts
 from buildchain.tasks import inputs as inputs_tasks
+from buildchain.tasks.context import Context
 from tests.integration.checkout import Checkout
 from tests.integration.conftest import ROOT, require, run
 
@@ -49,24 +50,21 @@ def elsewhere(
     build_root: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Elsewhere]:
     scratch = tmp_path_factory.mktemp("reproducible")
-    folder = scratch / "elsewhere"
-    run("git", "clone", "--quiet", "--no-hardlinks", ROOT, folder)
-    # What is being worked on is built like what was committed.
-    for name in run("git", "-C", ROOT, "ls-files", "-mo", "--exclude-standard").splitlines():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_file():
-            shutil.copy2(ROOT / name, folder / name)
-    (folder / ".venv").symlink_to(ROOT / ".venv")
+    archive = scratch / "inputs.tar"
     # What ./doit.sh inputs does; the build root is the test runner's as long as it runs.
     context = contexts.load(ROOT, {**os.environ, "BUILD_ROOT": str(build_root)})
-    cache, archive = context.layout.cache, scratch / "inputs.tar"
-    inputs_tasks.pack(context, archive)
+    try:
+        inputs_tasks.pack(context, archive)
+    except LockError:
+        context = as_locked(scratch / "here", build_root, context.layout.cache)
+        inputs_tasks.pack(context, archive)
+    folder = copy_of(context.layout.root, scratch / "elsewhere")
     # What a build finds there besides its inputs: the same key signs, and the compiler's cache is
     # no input of anything, only quicker.
     other = scratch / "cache"
     other.mkdir()
     for name in ("keys", "go-build"):
-        (other / name).symlink_to(cache / name)
+        (other / name).symlink_to(context.layout.cache / name)
     there = Checkout(folder, other)
     there.succeeds(
         "inputs_unpack", "--key", str(context.layout.keys / "metalk8s.gpg"), str(archive)
@@ -75,6 +73,28 @@ def elsewhere(
     second = dataclasses.replace(context.layout, build=folder / "_build")
     yield Elsewhere(there, context.layout, second)
     shutil.rmtree(scratch)
+
+
+def copy_of(root: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """Clone a checkout; what is being worked on is built like what was committed."""
+    run("git", "clone", "--quiet", "--no-hardlinks", root, folder)
+    for name in run("git", "-C", root, "ls-files", "-mo", "--exclude-standard").splitlines():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if (root / name).is_file():
+            shutil.copy2(root / name, folder / name)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
+def as_locked(folder: pathlib.Path, build_root: pathlib.Path, cache: pathlib.Path) -> Context:
+    """Build again what the archive has now, as locked: only that is rebuilt without a network."""
+    copy_of(ROOT, folder)
+    lock = folder / "buildchain/pins/default/debian.lock"
+    shutil.copyfile(build_root / "lock/debian.lock", lock)
+    somebody = ("-c", "user.name=test", "-c", "user.email=test@invalid")
+    run("git", "-C", folder, *somebody, "commit", "--quiet", "--message=lock: refresh", lock)
+    Checkout(folder, cache).succeeds("-n", "2", "iso")
+    return contexts.load(folder, {**os.environ, "BUILD_ROOT": str(folder / "_build")})
 
 
 def test_the_same_iso_elsewhere(elsewhere: Elsewhere) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from metalk8s_bootstrap import floor, folders
+from metalk8s_bootstrap import floor, folders, mounting, verification
 from metalk8s_bootstrap import medium as media
 from metalk8s_bootstrap.configuration import Configuration
 from metalk8s_bootstrap.machine import Machine
@@ -20,9 +19,6 @@ from metalk8s_bootstrap.subject import RECORD
 from metalk8s_bootstrap.system import StepError, System
 
 PACKAGE = "metalk8s-salt-minion"
-UNITS = "/etc/systemd/system"
-# Of verify.sh: anybody may have made the medium, and called it whatever version.
-INSECURE = "--insecure-without-signature"
 # A package manager that a killed run left has this long to end, in seconds.
 PACKAGE_LOCK = 120
 # What a machine becomes before there is a master to ask. What a state includes is applied with it;
@@ -70,66 +66,48 @@ class Step:
 
 
 # -- the medium at its place ----------------------------------------------------------------------
-def unit_name(path: str) -> str:
-    """Return the name of the unit that mounts something at a path (systemd.unit(5))."""
-    name = path.strip("/")
-    escaped = re.sub(
-        r"[^a-zA-Z0-9:_./]", lambda m: "".join(f"\\x{b:02x}" for b in m[0].encode()), name
-    )
-    return f"{escaped.replace('/', '-')}.mount"
-
-
 def place_archives(run: Run) -> str:
-    """Mount every archive, now and whenever the machine boots, and verify what that shows."""
+    """Mount every archive, now and whenever the machine boots, if what it shows is trusted."""
     run.system.write(f"/{RECORD}", f"{run.version}\n")
     for archive in run.configuration.archives:
         image = run.system.path(archive)
         if image.is_dir():
             version = Medium(image).version
+            _verify(run, run.system.path(media.place(version)), version)
         else:
-            version = media.volume(image)[1]
-            _mount(run, archive, version)
-        _verify(run, Medium(run.system.path(media.place(version))), version)
-    if INSECURE not in run.verification:
+            _mount(run, archive, media.volume(image)[1])
+    parameters = run.medium.parameters["renewal"]
+    verifier = run.medium.root / "verify.sh"
+    verification.keep(
+        run.system, run.generated, verifier, run.verification, parameters["verification"]
+    )
+    if verification.INSECURE not in run.verification:
         floor.remember(run.system, run.version)
     return f"{len(run.configuration.archives)} in {media.MOUNTS}"
 
 
 def _mount(run: Run, image: str, version: str) -> None:
     place = media.place(version)
-    unit = unit_name(place)
-    text = f"""{run.generated}[Unit]
-Description=Medium of MetalK8s {version}
-
-[Mount]
-What={image.replace("%", "%%")}
-Where={place}
-Type=iso9660
-Options=loop,ro,nosuid,nodev
-
-[Install]
-WantedBy=local-fs.target
-"""
     folders.open_up(run.system.path(media.MOUNTS))
-    folders.make(run.system.path(place))
-    if run.system.write(f"{UNITS}/{unit}", text):
-        _systemctl(run, "daemon-reload")
-    _systemctl(run, "enable", "--quiet", unit)
-    _systemctl(run, "start", unit)
-
-
-def _systemctl(run: Run, *words: str) -> None:
-    run.system.run(["systemctl", *words], sentence=f"systemctl {' '.join(words)} failed")
-
-
-def _verify(run: Run, found: Medium, version: str) -> None:
-    """Verify a medium with the script of the one that was verified at the start."""
-    if not (found.root / "product.txt").is_file() or found.version != version:
-        raise StepError(f"{found.root} does not show version {version} although it is mounted")
-    if found.root.resolve() == run.root.resolve():
+    mounted = run.system.path(place)
+    text = mounting.unit(run.generated, image, place, version)
+    if mounted.resolve() != run.root.resolve():
+        mounting.mount(run.system, place, text, lambda: _verify(run, mounted, version))
         return
-    argv = ["sh", str(run.root / "verify.sh"), "--quiet", *run.verification, str(found.root)]
-    run.system.run(argv, sentence=f"the medium at {found.root} cannot be trusted")
+    # It is used already: what else would be mounted there at the next boot has to be verified.
+    if not mounting.shows(run.machine, place, image):
+        mounting.apart(run.system, image, lambda folder: _verify(run, folder, version))
+    mounting.mount(run.system, place, text, lambda: None)
+
+
+def _verify(run: Run, root: Path, version: str) -> None:
+    """Verify a medium with the script of the one that was verified at the start."""
+    if not (root / "product.txt").is_file() or Medium(root).version != version:
+        raise StepError(f"{root} does not show version {version} although it is mounted")
+    if root.resolve() == run.root.resolve():
+        return
+    argv = ["sh", str(run.root / "verify.sh"), "--quiet", *run.verification, str(root)]
+    run.system.run(argv, sentence=f"the medium at {root} cannot be trusted")
 
 
 # -- Salt -----------------------------------------------------------------------------------------

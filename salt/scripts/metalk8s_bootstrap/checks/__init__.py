@@ -12,6 +12,7 @@ from metalk8s_bootstrap.checks.names import name
 from metalk8s_bootstrap.checks.networks import host, overlaps, planes, vip
 from metalk8s_bootstrap.checks.resources import resources
 from metalk8s_bootstrap.checks.settings import clock, kernel, modules, swap
+from metalk8s_bootstrap.ownership import ownership
 from metalk8s_bootstrap.problems import Problem
 from metalk8s_bootstrap.subject import Check, Subject
 
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     kernel,
     clock,
     archives,
+    ownership,
 )
 
 
