@@ -114,6 +114,12 @@ def test_nobody_gets_everything(cluster: Machine, key: str, policy: str) -> None
     }
 
 
+def test_nobody_says_for_others_who_they_are(cluster: Machine, key: str) -> None:
+    """With it, X-Remote-Group: system:masters would be believed."""
+    refused = ask(cluster, "apiserver_to_extensions", key)["refused"]
+    assert refused.endswith("none of the front proxy's authority for anybody")
+
+
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [

@@ -78,17 +78,13 @@ Status: deinstall ok config-files
 Version: 1
 
 """,
-<<<<<<< HEAD
     "lib/modules/6.1/modules.builtin": "kernel/net/bridge/bridge.ko\n",
     "lib/modules/6.1/modules.dep": "".join(
         f"kernel/net/{name.replace('br_', 'br-')}.ko.xz: kernel/lib/crc.ko\n"
         for name in (*KERNEL["modules"], *KERNEL["modules_on_demand"])
         if name not in ("bridge", "overlay")
     ),
-=======
-    "lib/modules/6.1/modules.dep": "kernel/net/netfilter/nf_conntrack.ko.xz: kernel/lib/crc.ko\n",
     f"{PLACE}/verify.sh": "echo verify\n",
->>>>>>> 0b7bc7a (bootstrap: archives that nobody can exchange, enabled once they were verified, verified again by the renewal)
     f"{PLACE}/product.txt": f"NAME=Demo\nVERSION={VERSION}\n",
     f"{PLACE}/salt/metalk8s/versions.json": json.dumps(
         {
@@ -101,17 +97,10 @@ Version: 1
             }
         }
     ),
-<<<<<<< HEAD
     f"{PLACE}/salt/metalk8s/parameters/defaults.yaml": DEFAULTS,
     f"{PLACE}/salt/metalk8s/parameters/ports.yaml": (PARAMETERS / "ports.yaml").read_text(
         encoding="utf-8"
     ),
-=======
-    f"{PLACE}/salt/metalk8s/parameters/defaults.yaml": "archive:\n  signing_key: keys/demo.asc\n"
-    "renewal:\n  verification: /var/lib/metalk8s/verification/medium.sh\n"
-    "kubelet:\n  fail_swap_on: true\n  service: kubelet\n",
-    f"{PLACE}/salt/metalk8s/parameters/ports.yaml": PORTS.read_text(encoding="utf-8"),
->>>>>>> 0b7bc7a (bootstrap: archives that nobody can exchange, enabled once they were verified, verified again by the renewal)
     f"{PLACE}/salt/metalk8s/parameters/os_family/debian.yaml": "repo:\n"
     "  path: packages/debian/metalk8s\n  suite: bookworm\n  components: [main]\n",
     f"{PLACE}/salt/metalk8s/parameters/os_family/redhat.yaml": "repo:\n"

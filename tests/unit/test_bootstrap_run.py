@@ -13,12 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-<<<<<<< HEAD
-from metalk8s_bootstrap import command, progress, record, salt, steps, system
-=======
 import yaml
-from metalk8s_bootstrap import command, mounting, progress, salt, steps, system
->>>>>>> 0b7bc7a (bootstrap: archives that nobody can exchange, enabled once they were verified, verified again by the renewal)
+from metalk8s_bootstrap import command, mounting, progress, record, salt, steps, system
 from metalk8s_bootstrap.system import StepError
 
 from tests.unit import bootstrap, salt_master
@@ -45,14 +41,11 @@ if "state.apply" in argv:
     sys.exit({status})
 """
 SOURCE = "run/metalk8s/medium.sources"
-<<<<<<< HEAD
 MINION = "etc/salt/minion.d/metalk8s.conf"
 INSTALLED = "\nPackage: metalk8s-salt-minion\nStatus: install ok installed\nVersion: 3008.2-1\n\n"
 LOCAL = "metalk8s.roles.node,metalk8s.salt-master,metalk8s.salt-minion"
-=======
 KEY = b"\x99binary key"
 UNIT = "etc/systemd/system/srv-scality-metalk8s\\x2d{}.mount"
->>>>>>> 0b7bc7a (bootstrap: archives that nobody can exchange, enabled once they were verified, verified again by the renewal)
 
 
 def applied(*results):

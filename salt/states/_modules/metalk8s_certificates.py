@@ -21,6 +21,8 @@ POLICIES = "/etc/metalk8s/pki/policies.yaml"
 KEY_USAGES = ("digitalSignature", "keyEncipherment")
 # May do anything, whatever the API server's rules say.
 ALMIGHTY = "system:masters"
+# Of this authority, the API server believes whom its holders say that somebody is (X-Remote-Group).
+IMPERSONATING = "front_proxy"
 ROLE = "node-role.kubernetes.io/"
 # Salt takes paths of files in the place of keys: this is neither one nor a private key.
 PUBLIC_KEY = re.compile(
@@ -134,8 +136,14 @@ def _refuse_wishes(publication: dict[str, Any]) -> None:
 
 
 def _refuse_almighty(known: dict[str, Any], name: str) -> None:
-    if ALMIGHTY in _policy(known, name)["subject"].values():
+    """Refuse what may do anything, whatever the table says, and what it does not give away."""
+    policy = _policy(known, name)
+    if ALMIGHTY in policy["subject"].values():
         raise RefusedError(f"the Salt master gets none of the group {ALMIGHTY} for anybody")
+    if policy["authority"] == IMPERSONATING:
+        raise RefusedError("the Salt master gets none of the front proxy's authority for anybody")
+    if policy.get("through_master") is not True:
+        raise RefusedError("it is not given through the Salt master")
 
 
 def _stranger(minion: str) -> dict[str, Any]:

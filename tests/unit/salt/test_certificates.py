@@ -46,6 +46,11 @@ ALMIGHTY = sorted(
 )
 
 
+# Their holders say themselves who they are, to the API server.
+IMPERSONATING = sorted(n for n, policy in TABLE.items() if policy["authority"] == "front_proxy")
+GIVEN = sorted(n for n, policy in TABLE.items() if policy.get("through_master"))
+
+
 class X509:
     """Salt's module, for certificates that are what was asked for as JSON."""
 
@@ -104,7 +109,7 @@ def test_policies_are_documented() -> None:
     """Whoever looks them up sees what holds."""
     rows = []
     for name, policy in TABLE.items():
-        assert set(policy) - {"names"} == {
+        assert set(policy) - {"names", "through_master"} == {
             *("what", "authority", "roles"),
             "subject",
             "usages",
@@ -117,7 +122,7 @@ def test_policies_are_documented() -> None:
             *(f"`{name}`", policy["what"], policy["authority"].replace("_", " ")),
             *(", ".join(policy["roles"]), f"`{subject}`", ", ".join(policy["usages"])),
             *(", ".join(policy.get("names", [])) or "none", str(policy["days"])),
-            "no" if name in ALMIGHTY else "yes",
+            "yes" if name in GIVEN else "no",
         )
         rows.append(f"| {' | '.join(columns)} |")
     text = DOCUMENT.read_text(encoding="utf-8")
@@ -268,6 +273,9 @@ def test_signing_that_fails(x509: X509, tmp_path: pathlib.Path) -> None:
         ("first", ["kubelet"], "there is no such policy"),
         (None, "kubelet", "the Salt master does not say who it is"),
         *(("first", policy, "gets none of the group system:masters") for policy in ALMIGHTY),
+        *(("master", policy, "none of the front proxy's authority") for policy in IMPERSONATING),
+        ("first", "repositories", "it is not given through the Salt master"),
+        ("first", "salt_master", "it is not given through the Salt master"),
     ],
 )
 def test_minions(
@@ -283,6 +291,27 @@ def test_minions(
         assert refused in answer["refused"]
         assert "gets no certificate by the policy" in answer["refused"]
         assert not x509.asked
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_may_do_anything(x509: X509, tmp_path: pathlib.Path, name: str) -> None:
+    """It is computed, whatever the table says; what the table does not say is for nobody else."""
+    for said in (True, False, "true", 1, None):
+        policies = {**TABLE, name: {**TABLE[name], "through_master": said}}
+        certificates = module(x509, tmp_path, policies=policies)
+        answer = certificates.issue_to_minion(name, KEY, __pub_id="first")
+        is_given = said is True and name not in (*ALMIGHTY, *IMPERSONATING)
+        assert ("certificate" in answer) == is_given, answer
+    policies = {**TABLE, name: {k: v for k, v in TABLE[name].items() if k != "through_master"}}
+    certificates = module(x509, tmp_path, policies=policies)
+    assert "refused" in certificates.issue_to_minion(name, KEY, __pub_id="first")
+
+
+def test_the_table_offers_nothing_that_is_refused() -> None:
+    assert ALMIGHTY
+    assert IMPERSONATING
+    assert not set(GIVEN) & {*ALMIGHTY, *IMPERSONATING}
+    assert all(TABLE[name]["roles"] != ["bootstrap"] for name in GIVEN)
 
 
 def test_api_server_does_not_answer(x509: X509, tmp_path: pathlib.Path) -> None:
