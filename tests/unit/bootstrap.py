@@ -33,7 +33,19 @@ archives:
 FILES = {
     "etc/os-release": 'PRETTY_NAME="Debian GNU/Linux 12"\nID=debian\nVERSION_ID="12"\n',
     "etc/metalk8s/bootstrap.yaml": CONFIGURATION,
+    "etc/fstab": "/dev/vda / ext4 rw 0 1\n# /dev/vdb none swap sw 0 0\n",
+    "etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+    "etc/modprobe.d/blacklist.conf": "install floppy /bin/true\n",
+    "etc/passwd": "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/:/bin/sh\n",
+    "etc/resolv.conf": "search example\nnameserver 127.0.0.53\n",
+    "etc/sysctl.d/99-site.conf": "# of the site\nnet.ipv4.ip_forward = 1\nvm.swappiness=1\n",
+    "etc/systemd/system.conf": "[Manager]\n#DefaultEnvironment=\n",
+    "proc/sys/user/max_net_namespaces": "15000\n",
+    "run/systemd/resolve/resolv.conf": "nameserver 10.50.0.1\n",
     "run/systemd/system/.": "",
+    "sys/class/rtc/rtc0/since_epoch": "2000000010\n",
+    "var/lib/etcd/lost+found/.": "",
     "sys/module/overlay/.": "",
     "proc/sys/kernel/hostname": "bootstrap\n",
     "proc/sys/net/ipv4/ip_forward": "0\n",
@@ -142,16 +154,22 @@ class RoomyMachine(Machine):
     """Its disks are not those of the machine that runs the tests."""
 
     sizes = (50 * 10**9, 20 << 30)
+    files = (3_000_000, 2_900_000)
 
     def disk(self, path: str) -> tuple[int, int]:
         """Return size and free bytes."""
         super().disk(path)
         return self.sizes
 
+    def inodes(self, path: str) -> tuple[int, int]:
+        """Return the number of files there may be, and of those that are not there yet."""
+        super().inodes(path)
+        return self.files
+
 
 def make(root: Path) -> Fake:
     """Make one."""
-    answers = (lambda _: "", lambda _: True, lambda _: "")
+    answers = (lambda _: "", lambda _: (0, ""), lambda _: True, lambda _: "")
     machine = RoomyMachine(root, 0, "x86_64", "6.1", 2, NOW, *answers)
     fake = Fake(root, machine)
     for name, text in FILES.items():

@@ -103,3 +103,49 @@ def other_at_the_place(fake):
     shutil.copytree(fake.root / bootstrap.PLACE, copy)
     fake.write("mnt/product.txt", "NAME=Demo\nVERSION=2.4.0-dev\n")
     return copy
+
+
+def link(name, target):
+    """Put a symbolic link in the place of a file."""
+
+    def change(fake):
+        (fake.root / name).unlink(missing_ok=True)
+        (fake.root / name).symlink_to(target)
+
+    return change
+
+
+def mounted(point, options, root_options="rw"):
+    """Mount a file system of its own."""
+    return write(
+        "proc/self/mountinfo",
+        f"21 1 0:20 / / {root_options} - ext4 /dev/vda rw\n"
+        f"22 21 0:21 / {point} {options} - ext4 /dev/vdb rw\n",
+    )
+
+
+def says(program, status, text, *words):
+    """Let a program say something, when it is called with certain words."""
+
+    def call(argv):
+        is_it = argv[0] == program and set(words) <= set(argv)
+        return (status, text) if is_it else (0, "")
+
+    return be(call=call)
+
+
+def inodes(free):
+    def change(fake):
+        class Crowded(bootstrap.RoomyMachine):
+            files = (3_000_000, free)
+
+        fields = {f.name: getattr(fake.machine, f.name) for f in dataclasses.fields(fake.machine)}
+        return bootstrap.Fake(fake.root, Crowded(**fields))
+
+    return change
+
+
+def el(fake):
+    """Make it a machine of EL 9, on which all is well."""
+    fake.write("etc/os-release", 'ID=rocky\nVERSION_ID="9.3"\n')
+    (fake.root / "var/lib/dpkg/status").unlink()

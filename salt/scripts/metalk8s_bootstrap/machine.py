@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+NOT_THERE = 127  # status of a program that there is not, as shells have it
 LISTENING = "0A"  # state of a socket in /proc/net/tcp
 # Of the neighbours of a machine: the kernel's table, and the flag of one that has answered.
 NEIGHBOURS, COMPLETE = Path("/proc/net/arp"), 2
@@ -23,11 +24,31 @@ RPM = ("rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE
 CGROUPS_V1, CGROUPS_V2 = "proc/cgroups", "sys/fs/cgroup/cgroup.controllers"
 
 
-def _run(argv: Sequence[str]) -> str:
+# Nothing of the caller's: neither proxies nor a locale that is not installed.
+ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+def _call(argv: Sequence[str]) -> tuple[int, str]:
+    """Run a program; return its status (127: not there) and all that it printed."""
     try:
-        return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            env=ENVIRONMENT,
+        )
     except OSError:
-        return ""
+        return NOT_THERE, ""
+    return done.returncode, done.stdout
+
+
+def _run(argv: Sequence[str]) -> str:
+    status, printed = _call(argv)
+    return printed if status != NOT_THERE else ""
 
 
 def _resolves(name: str) -> bool:
@@ -70,6 +91,7 @@ class Mount:
     point: str
     kind: str
     source: str
+    options: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -78,6 +100,7 @@ class Machine:
 
     :param now: seconds since 1970, by the machine's clock.
     :param run: runs a program for its output; empty when it is not there.
+    :param call: runs a program for its status and its output.
     :param neighbour: tells who on the machine's networks has an address; empty when nobody has.
     """
 
@@ -88,6 +111,7 @@ class Machine:
     cpus: int
     now: float
     run: Callable[[Sequence[str]], str] = _run
+    call: Callable[[Sequence[str]], tuple[int, str]] = _call
     resolves: Callable[[str], bool] = _resolves
     neighbour: Callable[[ipaddress.IPv4Address], str] = _neighbour
 
@@ -139,11 +163,19 @@ class Machine:
 
     def disk(self, path: str) -> tuple[int, int]:
         """Return size and free space, in bytes, of the file system that a path is or will be on."""
+        usage = shutil.disk_usage(self._existing(path))
+        return usage.total, usage.free
+
+    def inodes(self, path: str) -> tuple[int, int]:
+        """Return how many files such a file system can have, and how many more; 0: any number."""
+        found = os.statvfs(self._existing(path))
+        return found.f_files, found.f_ffree
+
+    def _existing(self, path: str) -> Path:
         place = self.root / path.lstrip("/")
         while not place.exists():
             place = place.parent
-        usage = shutil.disk_usage(place)
-        return usage.total, usage.free
+        return place
 
     @property
     def swaps(self) -> list[str]:
@@ -153,8 +185,15 @@ class Machine:
     @property
     def cgroups(self) -> set[str]:
         """Controllers that can limit containers."""
+        if self.has_cgroups_v2:
+            return set(self.text(CGROUPS_V2).split())
         rows = (line.split() for line in self.text(CGROUPS_V1).splitlines() if line[0] != "#")
-        return {row[0] for row in rows if row[3] == "1"} | set(self.text(CGROUPS_V2).split())
+        return {row[0] for row in rows if row[3] == "1"}
+
+    @property
+    def has_cgroups_v2(self) -> bool:
+        """Whether all controllers are in one hierarchy."""
+        return self.exists(CGROUPS_V2)
 
     @property
     def mounts(self) -> list[Mount]:
@@ -163,21 +202,54 @@ class Machine:
         for line in self.text("proc/self/mountinfo").splitlines():
             left, _, right = line.partition(" - ")
             kind, source = right.split()[:2]
-            found.append(Mount(_unescape(left.split()[4]), kind, _unescape(source)))
+            point, options = left.split()[4:6]
+            everywhere = set(right.split()[2].split(",")) & {"ro"}
+            told = frozenset({*options.split(","), *everywhere})
+            found.append(Mount(_unescape(point), kind, _unescape(source), told))
+        return found
+
+    def file_systems(self, paths: Sequence[str]) -> dict[str, list[str]]:
+        """Return paths by the file system that they are on: by where that is mounted."""
+        found: dict[str, list[str]] = {}
+        for path in paths:
+            mount = self.mount_of(path)
+            found.setdefault(mount.point if mount else "/", []).append(path)
+        return found
+
+    def mount_of(self, path: str) -> Mount | None:
+        """Return what the file system of a path is mounted as."""
+        found = None
+        for mount in self.mounts:
+            inside = f"{path.rstrip('/')}/".startswith(f"{mount.point.rstrip('/')}/")
+            if inside and (found is None or len(mount.point) >= len(found.point)):
+                found = mount
         return found
 
     # -- its packages ---------------------------------------------------------------------------
+    @property
+    def family(self) -> str:
+        """``debian`` or ``redhat``: whose packages it has."""
+        return "debian" if self.exists("var/lib/dpkg/status") else "redhat"
+
     def packages(self) -> dict[str, str]:
         """Return the version of every installed package."""
-        if not self.exists("var/lib/dpkg/status"):
+        if self.family == "redhat":
             pairs = (line.split() for line in self.run(RPM).splitlines())
             return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
-        found = {}
+        return {
+            fields["Package"]: fields["Version"]
+            for fields in self.dpkg()
+            if fields.get("Status", "").endswith(" installed")
+        }
+
+    def dpkg(self) -> list[dict[str, str]]:
+        """Return what dpkg knows of packages: fields by their names."""
+        found = []
         for paragraph in self.text("var/lib/dpkg/status").split("\n\n"):
             lines = (line.partition(": ") for line in paragraph.splitlines() if line[:1] != " ")
             fields = {name: value for name, _, value in lines}
-            if fields.get("Status", "").endswith(" installed"):
-                found[fields["Package"]] = fields["Version"]
+            if "Package" in fields:
+                found.append(fields)
         return found
 
     # -- its network ----------------------------------------------------------------------------

@@ -67,6 +67,10 @@ class Medium:
         """Parameters of the states, with their defaults."""
         return self._parameters("defaults.yaml")
 
+    def family_parameters(self, family: str) -> dict[str, Any]:
+        """Return what a family of operating systems has other parameters for."""
+        return self._parameters(f"os_family/{family}.yaml")
+
     @property
     def ports(self) -> list[Port]:
         """What the states let listen; protocols without ports are nobody's to take."""

@@ -22,13 +22,19 @@ SAME_NAME = ("kubeadm", "kubectl", "kubelet")
 PROGRAMS = tuple(
     f"usr/local/bin/{name}" for name in ("containerd", "dockerd", "etcd", "k3s", "kubelet", "rke2")
 )
+# A file system of its own may be there already.
+FOUND = "lost+found"
 # What other installers of Kubernetes leave.
 TRACES = (
+    "etc/cni/net.d",
     "etc/kubernetes/admin.conf",
     "etc/kubernetes/manifests",
     "etc/rancher",
-    "var/lib/etcd/member",
+    "var/lib/cni",
+    "var/lib/containerd",
+    "var/lib/etcd",
     "var/lib/k0s",
+    "var/lib/kubelet",
 )
 
 
@@ -48,7 +54,7 @@ def ports(subject: Subject) -> Iterator[Problem]:
         )
 
 
-def packages(subject: Subject) -> Iterator[Problem]:
+def rivals(subject: Subject) -> Iterator[Problem]:
     """Nothing else does what ours do."""
     installed = subject.machine.packages()
     family = "debian" if subject.machine.exists("var/lib/dpkg/status") else "redhat"
@@ -82,7 +88,7 @@ def installations(subject: Subject) -> Iterator[Problem]:
         yield Problem(Group.CONFLICT, f"/{RECORD}", what, remedy)
     for path in TRACES if not subject.begun else ():
         folder = subject.machine.root / path
-        if folder.is_dir() and not any(folder.iterdir()):
+        if folder.is_dir() and {path.name for path in folder.iterdir()} <= {FOUND}:
             continue
         if folder.exists():
             what = "is of another installation of Kubernetes"

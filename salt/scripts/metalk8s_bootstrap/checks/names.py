@@ -8,11 +8,14 @@ from metalk8s_bootstrap.configuration import NAME_REMEDY, name_problem
 from metalk8s_bootstrap.problems import Group, Problem
 from metalk8s_bootstrap.subject import Subject
 
+# What a machine calls itself that nobody gave a name.
+LOCAL = ("localhost", "localhost.localdomain", "localhost4", "localhost6")
+
 
 def name(subject: Subject) -> Iterator[Problem]:
     """The machine is called as the configuration says, and as a node may be called."""
     found, wanted = subject.machine.name, subject.configuration.minion
-    problem = name_problem(found)
+    problem = name_problem(found) or ("is every machine's name" if found in LOCAL else "")
     if problem:
         yield Problem(
             Group.NAME, "/etc/hostname", f"the host name {found or '(none)'} {problem}", NAME_REMEDY

@@ -14,6 +14,7 @@ MEMORY = int(3.5 * GiB)
 DISK = 40 * 10**9
 # Images, packages and their logs of the first hour; ISO images are on top.
 FREE = 8 * GiB
+ROOMY = ("/var/lib/containerd", "/var/lib/etcd")
 
 
 def resources(subject: Subject) -> Iterator[Problem]:
@@ -29,10 +30,9 @@ def resources(subject: Subject) -> Iterator[Problem]:
     if size < DISK:
         what = f"the root file system has {size / 10**9:.0f} GB, {DISK // 10**9} are needed"
         yield Problem(Group.RESOURCES, "/", what, "Make it larger.")
-    for folder in ("/var/lib/containerd", "/var/lib/etcd") if not subject.begun else ():
-        _, free = machine.disk(folder)
+    for folders in machine.file_systems(ROOMY).values() if not subject.begun else ():
+        _, free = machine.disk(folders[0])
         if free < FREE:
             what = f"{free / GiB:.1f} GiB are free on its file system, {FREE / GiB:.0f} are needed"
-            yield Problem(
-                Group.RESOURCES, folder, what, "Delete something, or mount a larger disk."
-            )
+            remedy = "Delete something, or mount a larger disk."
+            yield Problem(Group.RESOURCES, ", ".join(folders), what, remedy)
