@@ -10,6 +10,8 @@ from tests.unit import bootstrap
 from tests.unit.test_bootstrap_run import call, fake, machine_programs  # noqa: F401 (fixtures)
 
 MODES = {
+    "etc/metalk8s/keys": 0o755,
+    "etc/metalk8s/keys/at-least": 0o644,
     "run/metalk8s": 0o755,
     "run/metalk8s/bootstrap.lock": 0o600,
     "run/metalk8s/medium.sources": 0o644,
@@ -22,6 +24,10 @@ MODES = {
     "etc/systemd/system/srv-scality-metalk8s\\x2d2.3.0.mount": 0o644,
     "var/lib/metalk8s": 0o755,
     "var/lib/metalk8s/bootstrap.version": 0o644,
+    "var/lib/metalk8s/verification": 0o755,
+    "var/lib/metalk8s/verification/key1.asc": 0o644,
+    "var/lib/metalk8s/verification/medium.sh": 0o644,
+    "var/lib/metalk8s/verification/verify.sh": 0o644,
     "var/log": 0o755,
     "var/log/metalk8s": 0o755,
     "var/log/metalk8s/bootstrap.log": 0o600,
@@ -44,9 +50,10 @@ def modes(root):
     }
 
 
-def test_a_run(umask, call, fake):  # noqa: F811
+def test_a_run(call, fake, umask):  # noqa: F811
     """Every folder and file has the same mode on every machine; programs get a umask of ours."""
     (fake.root / "old.iso").write_bytes(bootstrap.image("Demo 2.3.0"))
+    (fake.root / "old.iso").chmod(0o644)
     text = "  - /srv/scality/metalk8s-2.4.0-dev"
     fake.replace("etc/metalk8s/bootstrap.yaml", text, f"{text}\n  - /old.iso")
     # As a former version has left it on such a machine.
@@ -61,11 +68,13 @@ def test_a_run(umask, call, fake):  # noqa: F811
     assert {"srv/scality", "srv/scality/metalk8s-2.3.0", "var/lib/metalk8s"} <= made.keys()
 
 
-def test_a_whole_run(umask, call, fake, machine_programs):  # noqa: F811
+def test_a_whole_run(call, fake, machine_programs, umask):  # noqa: F811
     """What the steps after the first leave."""
     before = modes(fake.root)
     assert call()[0] == 0
     made = {name: mode for name, mode in modes(fake.root).items() if before.get(name) != mode}
+    # With a digest of the configuration, which may hold a password.
+    assert made.pop("var/lib/metalk8s/bootstrap.version") == 0o600
     assert made == {name: MODES[name] for name in made}
     assert {"run/metalk8s/salt/minion", "var/log/metalk8s/bootstrap.log"} <= made.keys()
     assert os.umask(folders.UMASK) == folders.UMASK

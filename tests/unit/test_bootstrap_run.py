@@ -56,9 +56,6 @@ def applied(*results):
 def fake(tmp_path):
     found = bootstrap.make(tmp_path / "machine")
     found.write(f"{bootstrap.PLACE}/MANIFEST", "#name=Demo\n")
-    defaults = f"{bootstrap.PLACE}/salt/metalk8s/parameters/defaults.yaml"
-    text = (found.root / defaults).read_text()
-    found.write(defaults, f"{text}salt_minion:\n  config: /{MINION}\n")
     return found
 
 
