@@ -96,9 +96,13 @@ class Reader:
         self._wanted = wanted
         self._seen: set[str] = set()
         self._saltenv = f"metalk8s-{version}"
+        known = {
+            "grains": machine.grains,
+            "opts": {"id": machine.grains["id"]},
+            "saltenv": self._saltenv,
+        }
         self._environments = {
-            folder: self._environment(folder, {"grains": machine.grains, "saltenv": self._saltenv})
-            for folder in (STATES, PILLAR)
+            folder: self._environment(folder, known) for folder in (STATES, PILLAR)
         }
 
     def _environment(self, folder: str, machine: Mapping[str, object]) -> SaltEnvironment:

@@ -251,7 +251,7 @@ def complete() -> dict[str, bytes]:
         "salt/metalk8s/versions.json": json.dumps(versions),
         "pillar/top.sls": '{{ saltenv }}:\n  "*":\n    - metalk8s.node\n',
         "pillar/metalk8s/node.sls": "{%- load_yaml as table %}\n"
-        "a: {{ grains.id }}\n{%- endload %}\n"
+        "a: {{ grains.id }}\nb: {{ opts.id }}\n{%- endload %}\n"
         "metalk8s: {{ table | json }}\n",
     }
     return {path: t.encode() if isinstance(t, str) else t for path, t in files.items()}
