@@ -44,6 +44,11 @@ def closing(text: str) -> None:
     LOGGER.info("%s", text, extra={"note": text, "closing": text})
 
 
+def summary(subject: str, text: str) -> None:
+    """Tell something at the end only, in place of what was told of the subject before."""
+    LOGGER.info("%s", text, extra={"summary": (subject, text)})
+
+
 def transcript(text: str) -> None:
     """Add a line to the build log."""
     LOGGER.debug("%s", text)

@@ -192,6 +192,7 @@ class Status(logging.Handler):
         self.running: dict[str, tuple[str, float]] = {}
         self.progress: events.Progress | None = None
         self.closing: list[str] = []
+        self.summaries: dict[str, str] = {}
         self.drawn = False
         self.heard = time.monotonic()
         self.guard = threading.RLock()
@@ -206,6 +207,9 @@ class Status(logging.Handler):
         closing = getattr(record, "closing", None)
         if closing is not None:
             self.closing.append(closing)
+        summary = getattr(record, "summary", None)
+        if summary is not None:
+            self.summaries.update([summary])
         echoed = getattr(record, "echo", None)
         if echoed is not None:
             self.print(echoed)
@@ -352,7 +356,9 @@ class BuildReporter(_Bookkeeping):
         if self.status is not None:
             events.LOGGER.removeHandler(self.status)
             self.status.close()
-            self.stream.writelines(f"    {line}\n" for line in self.status.closing)
+            texts = [*self.status.closing, *self.status.summaries.values()]
+            lines = "\n".join(texts).splitlines()
+            self.stream.writelines(f"    {line}\n" for line in lines)
         for name, message in self.failures:
             self.stream.write(f"\n{self._coloured('failed', name)}\n{message.strip()}\n")
         for message in self.errors:

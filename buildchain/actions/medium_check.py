@@ -29,6 +29,9 @@ class Check:
     def __post_init__(self) -> None:
         self.paths = self.contents.paths()
         self._texts: dict[str, str | None] = {}
+        self._folders = {
+            path[:end] for path in self.paths for end, sign in enumerate(path) if sign == "/"
+        }
 
     def text(self, path: str) -> str | None:
         """Return a file's text, ``None`` when there is no such file."""
@@ -57,7 +60,7 @@ class Check:
 
     def is_folder(self, path: str) -> bool:
         """Tell whether something is below a path."""
-        return any(other.startswith(f"{path}/") for other in self.paths)
+        return path in self._folders
 
 
 @dataclass(frozen=True)

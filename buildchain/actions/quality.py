@@ -158,7 +158,9 @@ def run_tests(folder: Path, paths: Sequence[str], *options: str, env: dict[str, 
 
 def _is_worth_reading(line: str) -> bool:
     result = python.parse_result(line)
-    return result is None or result.outcome in {"FAILED", "ERROR"}
+    if result is None:
+        return not python.is_begun(line)
+    return result.outcome in {"FAILED", "ERROR"}
 
 
 class _Tests:

@@ -9,6 +9,8 @@ role's ``certified.sls`` renews its certificates.
 from __future__ import annotations
 
 import ast
+import copy
+import functools
 import json
 import re
 from collections import defaultdict
@@ -154,11 +156,10 @@ class Reader:
 
     def _parsed(self, folder: str, file: str) -> dict[str, Any]:
         """Return a rendered state or pillar, and take note of what it refers to."""
-        from buildchain.tools import salt_jinja
-
         text = self._rendered(folder, file, {"sls": file.removesuffix(".sls").replace("/", ".")})
         try:
-            document = salt_jinja.read_yaml(text)
+            # Its own: whoever gets it takes things out of it.
+            document = copy.copy(_document(text))
         except ContentError as error:
             self._problem(f"{folder}{file}: {error.reason}")
             return {}
@@ -208,6 +209,14 @@ class Reader:
 
     def _problem(self, text: str) -> None:
         self._wanted.problems[f"{text} ({self._machine.family} {self._machine.release})"] = None
+
+
+@functools.lru_cache(maxsize=1024)
+def _document(text: str) -> Any:
+    """Parse a rendered state once, for however many media it is the same."""
+    from buildchain.tools import salt_jinja
+
+    return salt_jinja.read_yaml(text)
 
 
 def _words(document: object) -> Iterator[str]:

@@ -3,7 +3,7 @@
 ::
 
     _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}
-          ├────────────> test:{unit,registry,render,integration,e2e}
+          ├────────────> test:{unit,registry,render,integration,e2e}, test:soak
           └> _salt_environment ──────────────┘         │      │
                             iso, _testbed_image ───────┘──────┘
     _dev_environment ──> bench:<name>
@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from buildchain import config, events
 from buildchain.actions import fresh, quality
+from buildchain.actions.rings import Timetable
 from buildchain.targets.step import Removal, Task, guarded, remove_tree, title
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
@@ -45,6 +47,12 @@ COVERAGE = (
     "--cov-report=term:skip-covered",
     "--cov-fail-under=85",
 )
+# A process for each processor; more than a few would wait for the disk and the engine.
+PARALLEL = ("--numprocesses=auto", "--maxprocesses=4")
+# Tests of one module share what is dear to make; conftest.py says which modules do.
+GROUPED = (*PARALLEL, "--dist=loadgroup")
+SOAK_EXAMPLES = 5000  # of each property
+TIMETABLE = Timetable()  # of this run of doit
 
 
 def _task(name: str, text: str, action: Callable[[], object], doc: str, *after: str) -> Task:
@@ -222,32 +230,68 @@ def task_test() -> Iterator[Task]:
     root = context.config.root
     registry = root / "static-container-registry"
     salt = (SALT_ENVIRONMENT,)
+    whole = (*tools, *salt, "_testbed_image", "iso")
     for name, folder, path, options, after in (
-        ("unit", root, "tests/unit", COVERAGE, checks("git", "gpg", "gpgv")),
+        (
+            "unit",
+            root,
+            "tests/unit",
+            (*PARALLEL, "--dist=loadfile", *COVERAGE),
+            checks("git", "gpg", "gpgv"),
+        ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
         ("render", root, "tests/render", (), salt),
-        ("integration", root, "tests/integration", (), (*tools, *salt, "_testbed_image", "iso")),
-        ("e2e", root, "tests/e2e", (), (*tools, "_testbed_image", "iso")),
+        ("integration", root, "tests/integration", (), whole),
+        ("e2e", root, "tests/e2e", (), whole),
     ):
-        report = f"--junitxml={context.layout.build}/reports/{name}.xml"
         yield _task(
             f"test:{name}",
             title("TEST", name),
-            functools.partial(_run_tests, context, folder, path, (report, *options)),
+            functools.partial(_run_tests, context, name, folder, path, options),
             f"Run the {name} tests.",
             ENVIRONMENT,
             *after,
         )
+    yield {
+        **_task(
+            "test:soak",
+            title("TEST", "soak"),
+            functools.partial(_soak, context),
+            "Run what takes hours: more kills, every file, cold compilers, fuzzers.",
+            ENVIRONMENT,
+            *whole,
+        ),
+        # Of no group: it is there for releases, and for who touches what it guards.
+        "basename": "test:soak",
+        "name": None,
+    }
 
 
-def _run_tests(context: Context, folder: Path, path: str, options: tuple[str, ...]) -> None:
-    salt = _salt_environment(context)
+def _soak(context: Context) -> None:
+    root = context.config.root
+    _run_tests(context, "soak", root, "tests/integration", (*GROUPED, "-m", "soak"))
+    fuzzed = ("-m", "hypothesis", *PARALLEL, "--dist=loadfile")
+    examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES)}
+    _run_tests(context, "fuzzers", root, "tests/unit", fuzzed, examples)
+
+
+def _run_tests(
+    context: Context,
+    ring: str,
+    folder: Path,
+    path: str,
+    options: tuple[str, ...],
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    salt, report = _salt_environment(context), context.layout.build / "reports" / f"{ring}.xml"
     environment = {
         **deliverables(context),
         "METALK8S_SALT_ENVIRONMENT": str(salt),
         "METALK8S_SALT_PYTHON": str(salt / "bin" / "python3"),
+        **more,
     }
-    quality.run_tests(folder, [path], *options, env=environment)
+    with TIMETABLE.ring(ring, report):
+        quality.run_tests(folder, [path], f"--junitxml={report}", *options, env=environment)
 
 
 def deliverables(context: Context) -> dict[str, str]:

@@ -26,8 +26,13 @@ WHEELS_ONLY = (
 SOURCES_ONLY = ("--no-binary=:all:", "--no-build-isolation")
 
 
+OUTCOME = "(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)"
 # <test> <outcome> [ <done>/<total>]
-RESULT = re.compile(r".*\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*)? +\[ *(\d+)/(\d+)\]")
+RESULT = re.compile(rf".*\b{OUTCOME}(?: \(.*)? +\[ *(\d+)/(\d+)\]")
+# Of several processes: [gw<number>] [ <done>/<total>] <outcome> <test>
+RESULT_OF_MANY = re.compile(rf"\[gw\d+\] +\[ *(\d+)/(\d+)\] {OUTCOME} .*")
+# Several processes also tell what they begin with.
+BEGUN = re.compile(r"\S+\.py::.* ")
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,15 @@ def argv_for_tests(python: Path, paths: Sequence[str], *options: str) -> list[st
 
 def parse_result(line: str) -> Result | None:
     """Return what a line of pytest says of a test, ``None`` when it says something else."""
+    if match := RESULT_OF_MANY.fullmatch(line):
+        return Result(match[3], int(match[1]), int(match[2]))
     match = RESULT.fullmatch(line)
     return Result(match[1], int(match[2]), int(match[3])) if match else None
+
+
+def is_begun(line: str) -> bool:
+    """Tell whether a line of pytest says only that a test begins."""
+    return bool(BEGUN.fullmatch(f"{line.rstrip()} ")) and parse_result(line) is None
 
 
 def requirements(files: Mapping[str, str]) -> str:

@@ -6,6 +6,7 @@ same. And what is not reproducible is found.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -45,11 +46,12 @@ ELSEWHERE = (
 SOMEBODY = {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "USER": "somebody", "LOGNAME": "somebody"}
 
 
-@pytest.fixture(scope="module")
-def elsewhere(
-    build_root: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Elsewhere]:
-    scratch = tmp_path_factory.mktemp("reproducible")
+@contextlib.contextmanager
+def cloned(scratch: pathlib.Path, build_root: pathlib.Path, *shared: str) -> Iterator[Elsewhere]:
+    """Clone the project and give the clone its inputs.
+
+    :param shared: folders of the cache that it has of the first build.
+    """
     archive = scratch / "inputs.tar"
     # What ./doit.sh inputs does; the build root is the test runner's as long as it runs.
     context = contexts.load(ROOT, {**os.environ, "BUILD_ROOT": str(build_root)})
@@ -59,11 +61,9 @@ def elsewhere(
         context = as_locked(scratch / "here", build_root, context.layout.cache)
         inputs_tasks.pack(context, archive)
     folder = copy_of(context.layout.root, scratch / "elsewhere")
-    # What a build finds there besides its inputs: the same key signs, and the compiler's cache is
-    # no input of anything, only quicker.
     other = scratch / "cache"
     other.mkdir()
-    for name in ("keys", "go-build"):
+    for name in shared:
         (other / name).symlink_to(context.layout.cache / name)
     there = Checkout(folder, other)
     there.succeeds(
@@ -95,6 +95,25 @@ def as_locked(folder: pathlib.Path, build_root: pathlib.Path, cache: pathlib.Pat
     run("git", "-C", folder, *somebody, "commit", "--quiet", "--message=lock: refresh", lock)
     Checkout(folder, cache).succeeds("-n", "2", "iso")
     return contexts.load(folder, {**os.environ, "BUILD_ROOT": str(folder / "_build")})
+
+
+@pytest.fixture(scope="module")
+def elsewhere(
+    build_root: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Elsewhere]:
+    # The same key signs; the compiler's cache is no input of anything, only quicker.
+    scratch = tmp_path_factory.mktemp("reproducible")
+    with cloned(scratch, build_root, "keys", "go-build") as found:
+        yield found
+
+
+@pytest.mark.soak
+def test_the_same_iso_with_a_cold_compiler(
+    build_root: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with cloned(tmp_path_factory.mktemp("cold"), build_root, "keys") as cold:
+        cold.checkout.succeeds("iso")
+        reproduce.compare(cold.first, cold.second)
 
 
 def test_the_same_iso_elsewhere(elsewhere: Elsewhere) -> None:

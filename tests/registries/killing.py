@@ -14,6 +14,7 @@ from pathlib import Path
 
 from buildchain.store import partial
 from buildchain.store.blobs import Store
+from tests.registries import puller
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,16 +37,21 @@ def kill_and_resume(job: dict, folder: Path, *, kills: int, seed: int, longest: 
     """Kill pulls ``kills`` times, and let the last one finish.
 
     :param job: for :mod:`tests.registries.puller`, without its folder.
-    :param longest: seconds after which a kill comes at the latest.
+    :param longest: seconds of a pull after which a kill comes at the latest.
     """
     chance = random.Random(seed)
     file = folder / "job.json"
     store = Store(folder / "cache" / "store")
     file.write_text(json.dumps({**job, "folder": str(folder)}))
     argv = [sys.executable, "-m", "tests.registries.puller", str(file)]
+    begun = folder / puller.BEGUN
     hit = lost = resumed = 0
     while hit < kills:
+        begun.unlink(missing_ok=True)
         child = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL)
+        # However busy the machine is: it is the pull that is killed, not the start of Python.
+        while not begun.exists() and child.poll() is None:
+            time.sleep(0.01)
         time.sleep(chance.uniform(0.05, longest))
         child.kill()
         if child.wait() == 0:

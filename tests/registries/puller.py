@@ -2,7 +2,8 @@
 
 The JSON file has ``folder`` (for the cache and the tree of images), ``plain`` (hosts) and
 ``images`` (``name:tag`` to reference with digest), and may have ``unit`` (bytes). What was used is
-printed as JSON at the end: seconds, peak memory in KiB, CPU seconds.
+printed as JSON at the end: seconds, peak memory in KiB, CPU seconds. A file ``begun`` in ``folder``
+says that it has started.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+BEGUN = "begun"
 
 
 def main(file: Path) -> None:
@@ -27,6 +29,7 @@ def main(file: Path) -> None:
     job = json.loads(file.read_text())
     partial.UNIT = job.get("unit", partial.UNIT)
     folder = Path(job["folder"])
+    (folder / BEGUN).touch()
     layout = Layout(ROOT, folder / "build", folder / "cache", "demo")
     settings = config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": " ".join(job["plain"])})
     images = []

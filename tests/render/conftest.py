@@ -6,6 +6,8 @@ Salt runs in a Python of its own: ``METALK8S_SALT_PYTHON``, an environment made 
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import importlib.util
 import json
 import os
@@ -47,6 +49,7 @@ BOOTSTRAP = bootstrap()
 VIP = "10.100.0.1"
 KEEPALIVED = {"enabled": True, "virtualRouterId": 51, "authPassword": "s3cret"}
 VARIANT = "-keepalived"
+PROCESSES = 2  # of Salt, which renders one state file after the other
 # Each platform as it is, and with a VIP that it has at the moment.
 MACHINES: dict[str, dict[str, Any]] = {
     name: {"grains": grains, "pillar": BOOTSTRAP, "sls": sls_names()}
@@ -79,7 +82,7 @@ def salt_python() -> str:
 
 @pytest.fixture(scope="session")
 def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Render the tree for every platform, and the map of every odd machine, in one go."""
+    """Render the tree for every platform, and the map of every odd machine."""
     scratch = tmp_path_factory.mktemp("salt")
     states = scratch / "states"
     shutil.copytree(TREE / "states", states)
@@ -102,6 +105,23 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         "pillar": str(TREE / "pillar.example"),
         "sls": [],
     }
+    parts = [
+        {name: {**one, "sls": one["sls"][number::PROCESSES]} for name, one in machines.items()}
+        for number in range(PROCESSES)
+    ]
+    folders = [tmp_path_factory.mktemp("salt-process") for _ in parts]
+    answer: dict[str, Any] = {}
+    with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
+        for part in pool.map(functools.partial(_render, salt_python, states), folders, parts):
+            for name, found in part.items():
+                answer.setdefault(name, found)["sls"].update(found["sls"])
+    return answer
+
+
+def _render(
+    salt_python: str, states: pathlib.Path, scratch: pathlib.Path, machines: dict[str, Any]
+) -> dict[str, Any]:
+    """Render a tree for some machines."""
     request = {
         "states": str(states),
         "pillar": str(TREE / "pillar"),

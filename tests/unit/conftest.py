@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import shutil
 import tarfile
 import warnings
@@ -19,8 +20,9 @@ from buildchain.layout import Layout
 from tests.unit import bootstrap, engine_api
 from tests.unit.archive import Archive
 
+EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "40"))  # of each property; many more in a soak
 # No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
-hypothesis.settings.register_profile("unit", deadline=None, max_examples=40, database=None)
+hypothesis.settings.register_profile("unit", deadline=None, max_examples=EXAMPLES, database=None)
 hypothesis.settings.load_profile("unit")
 
 

@@ -235,6 +235,7 @@ def test_how_many_tests_of_how_many_are_done(tmp_path, recorded):
         ("t.py::test_a PASSED                  [   1/3021]", ("PASSED", 1, 3021)),
         ("t.py::test_a[x PASSED] FAILED [2/3]", ("FAILED", 2, 3)),
         ("t.py::test_a SKIPPED (no x [1/2])    [ 3/3]", ("SKIPPED", 3, 3)),
+        ("[gw1] [  3/154] FAILED t.py::test_a[x y] ", ("FAILED", 3, 154)),
         ("3 passed in 1.2s", None),
         ("FAILED t.py::test_a - assert", None),
         ("PASSED", None),
@@ -244,3 +245,17 @@ def test_how_many_tests_of_how_many_are_done(tmp_path, recorded):
 def test_lines_of_pytest(line, result):
     found = python.parse_result(line)
     assert (found and (found.outcome, found.done, found.total)) == result
+
+
+@pytest.mark.parametrize(
+    ("line", "is_begun"),
+    [
+        ("tests/unit/test_x.py::test_a[a b] ", True),
+        ("test_x.py::test_a", True),
+        ("test_x.py::test_a PASSED [1/2]", False),
+        ("FAILED test_x.py::test_a - assert 1 == 2", False),
+        ("test_x.py:12: AssertionError", False),
+    ],
+)
+def test_what_begins_is_no_result(line, is_begun):
+    assert python.is_begun(line) is is_begun

@@ -17,6 +17,8 @@ MODES = {
     "run/metalk8s/medium.sources": 0o644,
     "run/metalk8s/salt": 0o755,
     "run/metalk8s/salt/minion": 0o644,
+    "run/metalk8s/salt-again": 0o755,
+    "run/metalk8s/salt-again/minion": 0o644,
     "srv/scality": 0o755,
     "srv/scality/metalk8s-2.3.0": 0o755,
     "etc/systemd": 0o755,

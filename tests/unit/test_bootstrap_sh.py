@@ -51,7 +51,8 @@ def medium(keyed, root, tmp_path, require):
     files["product.txt"] = "NAME=Demo\nVERSION=2.8.0-dev\n"
     files["salt/metalk8s/versions.json"] = '{"packages": {"debian": {}, "redhat": {}}}'
     parameters = root / "salt/states/metalk8s/parameters"
-    files["salt/metalk8s/parameters/defaults.yaml"] = (parameters / "defaults.yaml").read_text()
+    for name in ("defaults.yaml", "os_family/debian.yaml", "os_family/redhat.yaml"):
+        files[f"salt/metalk8s/parameters/{name}"] = (parameters / name).read_text()
     files["salt/metalk8s/parameters/ports.yaml"] = "{}"
     make(keyed, "_texts", files)
     outputs = [keyed.build / name for name in files]

@@ -349,3 +349,15 @@ def test_unit_tests_are_measured(checking, fake_program):
     (argv,) = [argv for argv in fake_program.calls("python") if "pytest" in argv]
     assert argv[-1] == "tests/unit"
     assert "--cov-fail-under=85" in argv
+    *_, took, total, slowest = result.out.splitlines()
+    assert took.split()[0] == "unit"
+    assert total.split()[:2] == ["in", "all"]
+    assert slowest.strip() == "the 0 slowest tests:"
+
+
+def test_soak_is_no_part_of_the_tests(checking):
+    """It takes hours: nobody gets it who has not asked for it."""
+    listed = checking.run("info", "test").out
+    assert "test:unit" in listed
+    assert "soak" not in listed
+    assert "test:soak" in checking.run("list", "--all").out

@@ -311,3 +311,20 @@ def test_a_second_build_is_refused_and_forgets_nothing(run, layout):
     assert result.status == 2
     assert "another build is at work" in result.out + result.err
     assert (layout.build / ".doit.json").read_bytes() == before
+
+
+def test_summaries_come_last_and_once(layout, root):
+    """Of each subject what was told last, line by line."""
+
+    def good():
+        events.closing("look here")
+        events.summary("tests", "one of them")
+        events.summary("tests", "all of them\nare well")
+        return Made()
+
+    def tasks():
+        yield Step(layout, "_good", title("MAKE", "good"), good).task()
+
+    lines = run_doit(root, namespace_of(layout.build, tasks), "_good").out.splitlines()
+    assert lines[0] == "    look here"
+    assert lines[2:] == ["    look here", "    all of them", "    are well"]
