@@ -1,6 +1,6 @@
 """Private keys of this machine, read without the proof that OpenSSL wants of each.
 
-That what is in the file is a sound RSA key takes 20 ms to prove, more than all else that a state
+That what is in the file is a sound RSA key takes 50 ms to prove, more than all else that a state
 does with one. It is proved where it counts: whoever starts with a key, or signs with it, proves it.
 """
 
