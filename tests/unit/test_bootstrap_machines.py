@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from metalk8s_bootstrap import command
@@ -363,18 +364,28 @@ def test_after_a_bootstrap(fake):
 
 def test_how_apt_is_asked(fake):
     """From the medium alone, about the machine's packages, and nothing is written there."""
-    asked = []
-    fake = fake.be(call=lambda argv: (asked.append(argv), (0, ""))[1])
-    assert found(fake) == []
+    asked, configured = [], []
+
+    def call(argv):
+        asked.append(argv)
+        if argv[0] == "apt-get":
+            configured.append(Path(argv[3]).read_text())
+        return 0, ""
+
+    assert found(fake.be(call=call)) == []
     update, simulation = [argv for argv in asked if argv[0] == "apt-get"]
-    assert update[-2:] == ["--error-on=any", "update"]
-    assert simulation[-6:] == [
+    assert update[:3] == simulation[:3] == ["apt-get", "-q", "-c"]
+    assert update[4:] == ["--error-on=any", "update"]
+    assert simulation[4:] == [
         *("--simulate", "--yes", "--no-install-recommends", "install"),
         *("kubelet=1.20.2-1", "metalk8s-salt-minion=3008.2-1"),
     ]
-    for argv in (update, simulation):
-        assert f"-oDir::State::Status={fake.root}/var/lib/dpkg/status" in argv
-        assert not any(str(word).endswith(f"={fake.root}") for word in argv)
+    for text in configured:
+        assert f'Dir::State::Status "{fake.root}/var/lib/dpkg/status";\n' in text
+        assert text.count(str(fake.root)) == 1
+        # The machine's own would be run, and change it.
+        assert "#clear APT::Update::Post-Invoke;\n" in text
+    assert not Path(update[3]).exists()
 
 
 def test_dnf_that_has_nothing_to_say(fake):

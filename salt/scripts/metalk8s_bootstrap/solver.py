@@ -14,6 +14,23 @@ from typing import Any
 from metalk8s_bootstrap.machine import NOT_THERE, Machine
 from metalk8s_bootstrap.medium import Medium
 
+# What the machine has APT run before and after would change it; its holds and preferences count.
+APT = """\
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear DPkg::Pre-Invoke;
+#clear DPkg::Post-Invoke;
+#clear DPkg::Pre-Install-Pkgs;
+Dir::Etc::SourceList "{scratch}/medium.sources";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "{scratch}/lists";
+Dir::State::Status "{status}";
+Dir::Cache "{scratch}";
+Acquire::Languages "none";
+APT::Sandbox::User "root";
+Debug::NoLocking "true";
+"""
 COMPONENTS = ("container_engine", "kubelet", "salt_minion")
 # What a failed solution lacks, and of whom APT says nothing more after the first line.
 UNMET = re.compile(r"^ (\S+)? *:? *((?:Pre)?Depends|Conflicts|Breaks): (.+)$")
@@ -58,13 +75,10 @@ def _ask_apt(
         f"Signed-By: {medium.root}/{medium.parameters['archive']['signing_key']}\n",
         encoding="utf-8",
     )
-    options = (
-        f"Dir::Etc::SourceList={scratch}/medium.sources", "Dir::Etc::SourceParts=/dev/null",
-        f"Dir::State::Lists={scratch}/lists", f"Dir::Cache={scratch}",
-        f"Dir::State::Status={machine.root}/var/lib/dpkg/status",
-        "APT::Sandbox::User=root", "Debug::NoLocking=true", "Acquire::Languages=none",
-    )  # fmt: skip
-    apt = ["apt-get", "-q", *(f"-o{option}" for option in options)]
+    (scratch / "apt.conf").write_text(
+        APT.format(scratch=scratch, status=f"{machine.root}/var/lib/dpkg/status"), encoding="utf-8"
+    )
+    apt = ["apt-get", "-q", "-c", f"{scratch}/apt.conf"]
     status, printed = machine.call([*apt, "--error-on=any", "update"])
     if status == NOT_THERE:
         yield "there is no apt-get"
