@@ -44,7 +44,8 @@ def machine(fake_program, monkeypatch, tmp_path):
     (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
     fake_program("apt-get", APT.format(SOURCES))
     fake_program("apt-config", output=SETTINGS)
-    fake_program("git", "import os\nif 'clone' in argv: os.mkdir(argv[-1])", output="1-0-gabc")
+    script = "import os\nif 'clone' in argv: os.mkdir(argv[-1])\n"
+    fake_program("git", f"{script}if 'describe' in argv: sys.stdout.write('1-0-gabc')")
     fake_program("mmdebstrap", MAKE_ROOT)
     fake_program("unshare", BUILD)
     return fake_program

@@ -145,7 +145,7 @@ def test_wheels(tmp_path):
 
 
 def test_the_locks_of_the_checkout_are_right(root, tmp_path):
-    settings = {"BUILD_ROOT": str(tmp_path), "CACHE_ROOT": str(tmp_path)}
+    settings = {"BUILD_ROOT": str(tmp_path / "build"), "CACHE_ROOT": str(tmp_path / "cache")}
     lock_tasks._check(context.load(root, settings))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildchain import catalog
+from buildchain import catalog, receipt
 from buildchain.actions import document_check, documents, salt_tree
 from buildchain.actions.medium_check import Check
 from buildchain.layout import Layout
@@ -283,7 +283,7 @@ def test_the_medium_has_every_page_that_is_named():
     """By pages, scripts and states, as `check` finds it; and every page can be found."""
     pages = {path.relative_to(ROOT).as_posix(): path for path in documents.sources(CHECKOUT)}
     files = {name: path.read_bytes() for name, path in pages.items()}
-    for path in salt_tree.sources(CHECKOUT):
+    for path in receipt.sources(salt_tree.folders(CHECKOUT)):
         area, *rest = path.relative_to(ROOT / "salt").parts
         files[(Path(salt_tree.PLACES[area]) / Path(*rest)).as_posix()] = path.read_bytes()
     check = Check(Memory(files), {}, {})

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from buildchain import roots
 from buildchain.errors import ContentError
 from buildchain.receipt import Made, write_whole
 from buildchain.targets.step import Step, clean, group, guarded, title
@@ -179,7 +180,9 @@ def test_clean_removes_what_receipts_name_and_no_more(built):
     result = built.run("clean", "everything")
     assert result.status == 0
     left = [p for p in built.layout.build.rglob("*") if p.is_file() and p.name != ".doit.json"]
-    assert [p.name for p in left if p.name not in ("build.log", ".lock")] == ["mine.txt"]
+    assert [p.name for p in left if p.name not in ("build.log", ".lock", roots.MARK)] == [
+        "mine.txt"
+    ]
     assert [p for p in built.layout.build.rglob("*") if p.is_dir() and not any(p.iterdir())] == []
     assert "removing" in result.out
     foreign.unlink()
