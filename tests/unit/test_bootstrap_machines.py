@@ -382,6 +382,7 @@ def test_how_apt_is_asked(fake):
     ]
     for text in configured:
         assert f'Dir::State::Status "{fake.root}/var/lib/dpkg/status";\n' in text
+        assert 'Dir::Log "' in text
         assert text.count(str(fake.root)) == 1
         # The machine's own would be run, and change it.
         assert "#clear APT::Update::Post-Invoke;\n" in text

@@ -27,6 +27,7 @@ Dir::Etc::SourceParts "/dev/null";
 Dir::State::Lists "{scratch}/lists";
 Dir::State::Status "{status}";
 Dir::Cache "{scratch}";
+Dir::Log "{scratch}";
 Acquire::Languages "none";
 APT::Sandbox::User "root";
 Debug::NoLocking "true";
