@@ -12,7 +12,7 @@ cat /var/lib/dpkg/info/*.list | sort -u >/run/packaged
 comm -23 /run/folders /run/packaged | sed 's/^/folder\t/'
 rm /run/folders /run/packaged
 findmnt --noheadings --list --output TARGET,FSTYPE | awk '{print "mount\t" $1 " " $2}'
-ls /sys/module | sed 's/^/module\t/'
+find /sys/module -mindepth 1 -maxdepth 1 -printf 'module\t%f\n'
 # Those that containers, their network and our states depend on.
 for setting in fs.inotify fs.file-max kernel.keys kernel.panic net.bridge net.ipv4.conf.all \
     net.ipv4.conf.default net.ipv4.ip_forward net.netfilter vm.overcommit_memory vm.max_map_count; do
@@ -22,7 +22,7 @@ for setting in fs.inotify fs.file-max kernel.keys kernel.panic net.bridge net.ip
     done
 done
 stat --file-system --format='cgroup%t%T' /sys/fs/cgroup | sed 's/^cgroup/cgroup\t/'
-cat /proc/1/limits | awk 'NR > 1 {print "limit\t" $0}' | tr -s ' '
+awk 'NR > 1 {print "limit\t" $0}' /proc/1/limits | tr -s ' '
 for tool in python3 curl gpg openssl perl sudo nft iptables firewall-cmd; do
     command -v "$tool" | sed 's/^/program\t/' || :
 done
