@@ -270,6 +270,8 @@ def task_test() -> Iterator[Task]:
 def _soak(context: Context) -> None:
     root = context.config.root
     _run_tests(context, "soak", root, "tests/integration", (*GROUPED, "-m", "soak"))
+    # The stations of a journey only make sense together.
+    _run_tests(context, "journey", root, "tests/e2e", ("-m", "e2e"))
     fuzzed = ("-m", "hypothesis", *PARALLEL, "--dist=loadfile")
     examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES)}
     _run_tests(context, "fuzzers", root, "tests/unit", fuzzed, examples)

@@ -4,7 +4,8 @@ The machine is virtual, Debian as it is installed today, and nothing on it is ma
 ``bootstrap.sh`` runs its power is cut ``METALK8S_POWER_CUTS`` times (default: 2) at moments that
 ``METALK8S_SEED`` decides, within the first ``METALK8S_LATEST_CUT`` seconds (default: 150).
 
-The tests are stations of one journey, in their order.
+The tests are stations of one journey, in their order. Emulation makes it long: CI goes as far as
+``--check``, ``./doit.sh test:soak`` all the way.
 """
 
 from __future__ import annotations
@@ -127,6 +128,7 @@ def test_check_is_content_and_changes_nothing(journey: Journey) -> None:
     assert machine.tree(*KEPT) == before
 
 
+@pytest.mark.soak
 def test_node_is_ready_although_the_power_was_cut(journey: Journey) -> None:
     """At random moments; the file system is whole each time, and the next run goes on."""
     machine, chance = journey.machine, random.Random(SEED)
@@ -155,6 +157,7 @@ def cut_power_during_bootstrap(journey: Journey, seconds: float) -> None:
     journey.mount()
 
 
+@pytest.mark.soak
 def test_nothing_tried_to_leave(journey: Journey) -> None:
     """Neither to an address nor for a name of the world."""
     inside = ipaddress.ip_network(SUBNET)
@@ -168,6 +171,7 @@ def test_nothing_tried_to_leave(journey: Journey) -> None:
     assert not outside, outside
 
 
+@pytest.mark.soak
 def test_control_plane_runs(journey: Journey) -> None:
     """Every pod, each container of it."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -177,6 +181,7 @@ def test_control_plane_runs(journey: Journey) -> None:
     journey.machine.kubectl("-n kube-system rollout status daemonset/kube-proxy --timeout=300s")
 
 
+@pytest.mark.soak
 def test_pod_serves(journey: Journey) -> None:
     """It runs, has logs, takes commands, and its Service is reached by address and by node port."""
     machine = journey.machine
@@ -195,6 +200,7 @@ def is_served(machine: VirtualMachine) -> None:
         assert "it works" in machine.wait(f'python3.11 -c "{read}"', 120)
 
 
+@pytest.mark.soak
 def test_secret_is_ciphertext_on_the_disk(journey: Journey) -> None:
     """Nobody who takes the disk reads it, and it is read by who may."""
     machine = journey.machine
@@ -205,6 +211,7 @@ def test_secret_is_ciphertext_on_the_disk(journey: Journey) -> None:
     assert found == ""
 
 
+@pytest.mark.soak
 def test_everything_is_back_after_a_reboot(journey: Journey) -> None:
     """By itself: ISO, node, API, and what ran."""
     machine = journey.machine
@@ -216,6 +223,7 @@ def test_everything_is_back_after_a_reboot(journey: Journey) -> None:
     is_served(machine)
 
 
+@pytest.mark.soak
 def test_second_run_changes_nothing(journey: Journey) -> None:
     """After the reboot, too."""
     first = journey.seconds
@@ -227,6 +235,7 @@ def test_second_run_changes_nothing(journey: Journey) -> None:
     )
 
 
+@pytest.mark.soak
 def test_absent_leaves_the_machine_as_it_was(journey: Journey) -> None:
     """By the commands of docs/how-to/reset-a-node.md; what was there is there, and nothing runs."""
     machine = journey.machine

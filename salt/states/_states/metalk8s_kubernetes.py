@@ -10,7 +10,7 @@ import yaml
 PAUSE = 0.5  # seconds between two questions
 
 
-def answers(name: str, timeout: int = 120) -> dict[str, Any]:
+def answers(name: str, timeout: int = 600) -> dict[str, Any]:
     """Wait until the API server says of itself that it is ready.
 
     :param name: kubeconfig to ask with.

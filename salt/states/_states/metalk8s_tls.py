@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 PAUSE = 0.5  # seconds between two attempts
+# Seconds. A pod is there when its image is unpacked, which takes minutes on a slow disk or processor.
+PATIENCE = 600
 ANSWER = 5  # seconds for one
 
 
-def answers(name: str, authority: str, timeout: int = 120) -> dict[str, Any]:
+def answers(name: str, authority: str, timeout: int = PATIENCE) -> dict[str, Any]:
     """Wait until a server answers a request over HTTPS with success.
 
     :param name: the URL to read.
@@ -25,7 +27,9 @@ def answers(name: str, authority: str, timeout: int = 120) -> dict[str, Any]:
     return _wait(name, attempt, timeout, f"{name} answers", f"{name} does not answer")
 
 
-def accepted(name: str, authority: str, certificate: str, timeout: int = 120) -> dict[str, Any]:
+def accepted(
+    name: str, authority: str, certificate: str, timeout: int = PATIENCE
+) -> dict[str, Any]:
     """Wait until a server accepts a certificate, and has one of the same authority itself.
 
     :param name: IPv4 address and port of the server, with a colon between them.
