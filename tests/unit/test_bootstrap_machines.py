@@ -404,3 +404,19 @@ def test_a_package_that_conflicts_is_told_once(fake):
     install("containerd.io", "1.7")(fake)
     told = found(says("apt-get", 100, UNMET)(fake))
     assert len(told) == 1
+
+
+def test_a_machine_that_was_ours_may_keep_what_pods_left(tmp_path):
+    """And one that was not may not: docs/how-to/reset-a-node.md leaves both folders."""
+    found = bootstrap.make(tmp_path)
+    for path in ("var/lib/cni/cache", "var/lib/kubelet/pods"):
+        (found.root / path).mkdir(parents=True)
+    sentence = "is of another installation of Kubernetes"
+    _, problems = command.find(found.machine, found.medium)
+    assert [one.where for one in problems if one.what == sentence] == [
+        "/var/lib/cni",
+        "/var/lib/kubelet",
+    ]
+    found.write("etc/metalk8s/keys/at-least", "2.4.0-dev\n")
+    _, problems = command.find(found.machine, found.medium)
+    assert not [one for one in problems if one.what == sentence]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 PAUSE = 0.5  # seconds between two attempts
-# Seconds. A pod is there when its image is unpacked, which takes minutes on a slow disk or processor.
+# Seconds. A pod is there when its image is unpacked: minutes on a slow disk or processor.
 PATIENCE = 600
 ANSWER = 5  # seconds for one
 

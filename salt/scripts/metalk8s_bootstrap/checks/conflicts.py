@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from metalk8s_bootstrap.floor import FLOOR
 from metalk8s_bootstrap.problems import Group, Problem
 from metalk8s_bootstrap.subject import RECORD, Subject
 
@@ -36,6 +37,9 @@ TRACES = (
     "var/lib/k0s",
     "var/lib/kubelet",
 )
+
+# What a machine of ours keeps of pods when it was taken back; the floor of versions stays, too.
+KEPT = ("var/lib/cni", "var/lib/kubelet")
 
 
 def ports(subject: Subject) -> Iterator[Problem]:
@@ -86,8 +90,11 @@ def installations(subject: Subject) -> Iterator[Problem]:
         what = f"MetalK8s {subject.begun} was installed here; this is {subject.medium.version}"
         remedy = "A bootstrap installs; it does not upgrade. Use the medium of that version."
         yield Problem(Group.CONFLICT, f"/{RECORD}", what, remedy)
+    was_ours = subject.machine.exists(FLOOR.lstrip("/"))
     for path in TRACES if not subject.begun else ():
         folder = subject.machine.root / path
+        if was_ours and path in KEPT:
+            continue
         if folder.is_dir() and {path.name for path in folder.iterdir()} <= {FOUND}:
             continue
         if folder.exists():
