@@ -11,7 +11,7 @@ import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from buildchain import events, process
@@ -32,6 +32,7 @@ CERTIFICATES = Path("/usr/local/share/ca-certificates")
 # Options that say where things of this machine are, and who signs.
 ITS_OWN = ("BUILD_ROOT", "CACHE_ROOT", "SIGNING_KEY", "KEY_INTRODUCTION", "REGISTRY_AUTH_FILE")
 OWN_SOCKET = Path("/var/run/docker.sock")
+BRIDGE = Path("/sys/class/net/docker0")
 # What of a medium is another with another key: keys, signatures, and lists of what is signed.
 OF_THE_KEY = re.compile(
     r"keys/.*|sbom/.*|.*\.(?:sig|gpg|asc)|.*/repodata/.*|(?:.*/)?(?:InRelease|SHA256SUM|MANIFEST)"
@@ -122,25 +123,41 @@ def _folders(environment: Mapping[str, str], root: Path) -> list[str]:
 
 
 def _build(root: Path, place: Path, settings: Mapping[str, str]) -> None:
-    """Run the command with an engine of its own, else with this machine's."""
+    """Run the command with an engine of its own where that does no harm, else with this machine's.
+
+    An engine without a bridge, as the one in there is, removes docker0: it shares the network.
+    """
+    if BRIDGE.exists():
+        events.note("this machine's engine has docker0: going on with that engine")
+        _run(root, place, settings, socket=str(OWN_SOCKET.resolve()))
+        return
+    said: list[str] = []
+    try:
+        _run(root, place, settings, on_line=said.append)
+    except BuildError:
+        if not any(line.startswith(NO_ENGINE) for line in said) or not OWN_SOCKET.is_socket():
+            raise
+        events.note("no engine runs in it: going on with that of this machine")
+        _run(root, place, settings, socket=str(OWN_SOCKET.resolve()))
+
+
+def _run(
+    root: Path,
+    place: Path,
+    settings: Mapping[str, str],
+    *,
+    socket: str = "",
+    on_line: Callable[[str], None] | None = None,
+) -> None:
     environment = _environment(place, settings)
     command = ["sh", "-c", 'cd "$0" && exec "$@"', str(place / "checkout"), *COMMAND]
     folders = _folders(environment, root)
-    said: list[str] = []
     events.note(f"running {' '.join(COMMAND)} in it")
+    argv = fresh.argv_in_root(root, place, environment, command, folders=folders, socket=socket)
     try:
-        argv = fresh.argv_in_root(root, place, environment, command, folders=folders)
-        process.run(argv, echo=True, on_line=said.append)
+        process.run(argv, echo=True, on_line=on_line)
     except CommandError as error:
-        if not any(line.startswith(NO_ENGINE) for line in said) or not OWN_SOCKET.is_socket():
-            raise _failed(error) from error
-        events.note("no engine runs in it: going on with that of this machine")
-        socket = str(OWN_SOCKET.resolve())
-        argv = fresh.argv_in_root(root, place, environment, command, folders=folders, socket=socket)
-        try:
-            process.run(argv, echo=True)
-        except CommandError as second:
-            raise _failed(second) from second
+        raise _failed(error) from error
 
 
 def _failed(error: CommandError) -> BuildError:

@@ -41,6 +41,7 @@ def machine(fake_program, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(fresh, "SITE", (tmp_path / "resolv.conf",))
     monkeypatch.setattr(fresh, "CERTIFICATES", tmp_path / "certificates")
+    monkeypatch.setattr(fresh, "BRIDGE", tmp_path / "docker0")
     (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
     fake_program("apt-get", APT.format(SOURCES))
     fake_program("apt-config", output=SETTINGS)
@@ -140,6 +141,16 @@ def test_where_no_engine_runs_inside_this_machines_is_used(
             pass
     assert [given for given, _, _ in entered(machine)] == ["", str(place)]
     assert "no engine runs in it: going on with that of this machine" in recorded.notes
+
+
+def test_the_bridge_of_this_machine_stays(machine, layout, pins, monkeypatch, tmp_path, recorded):
+    """An engine without one, in the same network, would remove it."""
+    (tmp_path / "docker0").mkdir()
+    monkeypatch.setattr(fresh, "OWN_SOCKET", tmp_path / "docker.sock")
+    with build(layout, pins):
+        pass
+    assert [given for given, _, _ in entered(machine)] == [str(tmp_path / "docker.sock")]
+    assert "this machine's engine has docker0: going on with that engine" in recorded.notes
 
 
 @pytest.mark.parametrize(
