@@ -36,7 +36,7 @@ def _parts(text: str) -> tuple[Part, ...]:
         ((*(_weight(character) for character in other), 0), int(number or "0"))
         for other, number in _RUN.findall(text)
     ]
-    while parts and parts[-1] == _END:
+    while len(parts) > 1 and parts[-1] == _END:
         parts.pop()
     return (*parts, _END)
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from buildchain.tools import debian_version
 
 ASCENDING = (
+    "0~1",
+    "0",
     "0.9~rc1-1",
     "0.9~rc1-1+b1",
     "0.9-1",
