@@ -58,6 +58,10 @@ def test_the_table_is_true_of_the_pins(checkout, table, components):
     proof.prove(checkout, table, components)
 
 
+def test_a_release_is_possible(table):
+    proof.refuse(table)
+
+
 def test_the_page_is_the_table(root, checkout, table):
     page = root / PAGE
     expected = proof.page(table, proof.pinned(checkout, "default", catalog.load(root, "default")))
