@@ -1,4 +1,4 @@
-"""What is ours in Kubernetes: its version says so, and every patch is applied and says whence it is."""
+"""What is ours in Kubernetes: the version says so; patches are applied and say whence they are."""
 
 import re
 
