@@ -26,6 +26,10 @@ set -eu
 # Everything the seven commands are called, in the order in which they are reported.
 COMMANDS="kubelet kubectl kubeadm kube-apiserver kube-controller-manager kube-scheduler kube-proxy"
 
+# What the version says of our patches and Debian's, as build metadata: each change of them counts it up, and the
+# release of the packages with it. Tags of images cannot hold it.
+OURS=+metalk8s.1
+
 # The two packages that carry a copy of the version; both are read, by different commands.
 VERSION_PACKAGES="k8s.io/kubernetes/vendor/k8s.io/component-base/version
 k8s.io/kubernetes/vendor/k8s.io/client-go/pkg/version"
@@ -76,6 +80,7 @@ read_version() {
     minor=${major#*.}
     major=${major%%.*}
     minor=${minor%%.*}
+    version=$version$OURS
 }
 
 link_flags() {

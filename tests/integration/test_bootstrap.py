@@ -45,7 +45,7 @@ def test_node_is_ready(first: Bootstrapped) -> None:
     assert all(changes(first.output))
     assert lines[6].startswith(f"MetalK8s {first.machine.version} is there, after ")
     nodes = first.machine.kubectl("get nodes --no-headers")
-    assert re.fullmatch(r"bootstrap +Ready +\S+ +\S+ +v1\.20\.2\n", nodes)
+    assert re.fullmatch(r"bootstrap +Ready +\S+ +\S+ +v1\.20\.2\+metalk8s\.1\n", nodes)
 
 
 def test_nothing_tried_to_reach_outside(first: Bootstrapped) -> None:

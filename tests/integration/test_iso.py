@@ -170,10 +170,10 @@ def test_pull_by_tag_and_by_digest(
 @pytest.mark.parametrize(
     ("name", "argv", "said"),
     [
-        ("kube-apiserver", ["--version"], "Kubernetes v1.20.2"),
-        ("kube-controller-manager", ["--version"], "Kubernetes v1.20.2"),
-        ("kube-scheduler", ["--version"], "Kubernetes v1.20.2"),
-        ("kube-proxy", ["--version"], "Kubernetes v1.20.2"),
+        ("kube-apiserver", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
+        ("kube-controller-manager", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
+        ("kube-scheduler", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
+        ("kube-proxy", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
         ("etcd", ["--version"], "etcd Version: 3.4.23"),
         ("pause", ["-v"], "pause.c v3."),
     ],
@@ -220,9 +220,9 @@ def test_apt_installs_from_the_iso_alone(base_image: str, iso_tree: pathlib.Path
         "kubelet --version; kubectl version --client --short; kubeadm version -o short\n"
         "containerd --version; runc --version; dpkg-query -W kubelet\n",
     )
-    assert "Kubernetes v1.20.2" in said
-    assert "Client Version: v1.20.2" in said
-    assert "kubelet\t1.20.2-1" in said
+    assert "Kubernetes v1.20.2+metalk8s.1" in said
+    assert "Client Version: v1.20.2+metalk8s.1" in said
+    assert "kubelet\t1.20.2-2" in said
 
 
 def test_apt_refuses_a_changed_package(

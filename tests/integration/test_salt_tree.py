@@ -222,7 +222,8 @@ def test_packages_are_those_of_the_iso(node: Node, iso_tree: pathlib.Path) -> No
         )
     assert node.run("apt-mark showhold").split() == sorted(PACKAGES)
     assert (
-        node.run("kubelet --version").strip() == f"Kubernetes v{versions['kubernetes']['version']}"
+        node.run("kubelet --version").strip()
+        == f"Kubernetes v{versions['kubernetes']['version']}+metalk8s.1"
     )
 
 

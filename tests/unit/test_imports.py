@@ -31,6 +31,7 @@ RANKS = {
             "receipt",
             "reference",
             "roots",
+            "vulnerabilities",
         )
     },
 }

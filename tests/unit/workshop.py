@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 
-from buildchain import catalog
+from buildchain import catalog, vulnerabilities
 from buildchain.actions import bundles, lock
 from buildchain.model import DebianFile
 from buildchain.store.blobs import Store
@@ -107,6 +107,13 @@ class Machine:
                 path = Store(self.cache / "store").path(digest)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(file)
+                if ".debian.tar." in file:
+                    path.write_bytes(tar_of({"debian/patches/series": self._series(package.name)}))
+
+    def _series(self, package):
+        """Return the patches of Debian that the table of vulnerabilities names."""
+        records = vulnerabilities.read(self.root / "buildchain" / "pins").records
+        return "\n".join(record.patch for record in records if record.component == package)
 
     def fetch_locked(self):
         """Put stand-ins of locked packages where a build as locked leaves them."""
