@@ -56,12 +56,21 @@ MACHINES: dict[str, dict[str, Any]] = {
     for name, grains in PLATFORMS.items()
 } | {
     f"{name}{VARIANT}": {
+        "resolver": "/run/systemd/resolve/resolv.conf",
         "grains": grains | {"ip4_interfaces": {"lo": [VIP, *grains["ip4_interfaces"]["lo"]]}},
         "pillar": bootstrap(apiServer={"host": VIP, "keepalived": KEEPALIVED}),
         # Roles include the rest.
         "sls": [name for name in sls_names() if re.search("[.](keepalived|roles)[.]?", name)],
     }
     for name, grains in PLATFORMS.items()
+}
+# Machines of two roles, one with an engine elsewhere: roles, and what the site chose.
+CHOICES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "two": (("etcd", "master"), {}),
+    "elsewhere": (
+        ("node",),
+        {"container_engine": {"data": "/data/engine", "socket": "/run/site/engine.sock"}},
+    ),
 }
 VERSIONS: dict[str, Any] = json.loads((HERE / "data/versions.json").read_text(encoding="utf-8"))
 
@@ -100,6 +109,14 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         }
         for name, pillar in STRANGERS.items()
     }
+    for roles, more in CHOICES.values():
+        node = {"version": VERSIONS["metalk8s"]["version"], "roles": list(roles)}
+        pillar = BOOTSTRAP["metalk8s"] | {"node": node, "site": more}
+        machines[" ".join(roles)] = {
+            "grains": debian,
+            "pillar": {"metalk8s": pillar},
+            "sls": [f"metalk8s.roles.{role}{end}" for role in roles for end in ("", ".absent")],
+        }
     machines["example of pillar"] = {
         "grains": debian,
         "pillar": str(TREE / "pillar.example"),

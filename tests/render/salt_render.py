@@ -124,7 +124,7 @@ def describe(
         name: value
         for name, value in chunk.items()
         if name not in salt.state.STATE_INTERNAL_KEYWORDS
-        or name in {"check_cmd", "onlyif", "unless"}
+        or name in {"check_cmd", "creates", "onlyif", "unless"}
     }
     known = (
         signature_of(function, states)
@@ -193,6 +193,9 @@ def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str
         pillar = yaml.safe_load(pathlib.Path(pillar).read_text(encoding="utf-8"))
     with salt.state.HighState(options, pillar_override=pillar) as high_state:
         high_state.push_active()
+        # The only file of the machine that is read for a value: of ours, not of whose test this is.
+        resolver = machine.get("resolver", "/etc/resolv.conf")
+        high_state.state.functions["metalk8s_network.resolver"] = lambda: resolver
         files: dict[str, dict[str, Any]] = {}
         probe = render_sls("map_probe", high_state, states, files)
         found = probe["states"]

@@ -8,8 +8,8 @@ Request: ``modules`` (the tree's ``_modules``), ``policies`` (text of the render
 
 Answer: ``own``: policy → ``{"read": what the certificate says, "why": why it would not do}``,
 ``asked``: what was asked through the master → ``{"read": …}`` or ``{"refused": sentence}``,
-``keys``: what ``metalk8s_keys`` and Salt say of the same keys, ``authorities``: name → why its
-certificate would not do.
+``keys``: what ``metalk8s_keys`` and Salt say of the same keys, ``authorities``: name → whether
+its certificate is of its key.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def keys(call: Any, path: pathlib.Path) -> dict[str, Any]:
     }
 
 
-def why_no_authority(modules: str, call: Any, path: pathlib.Path, name: str) -> str:
-    """Ask ``metalk8s_pki`` what is wrong with an authority's certificate."""
+def is_authority(modules: str, call: Any, path: pathlib.Path) -> bool:
+    """Ask ``metalk8s_pki`` whether an authority's certificate is of its key."""
     file = pathlib.Path(modules).parent / "_states" / "metalk8s_pki.py"
     specification = importlib.util.spec_from_file_location("metalk8s_pki", file)
     assert specification is not None
@@ -107,9 +107,8 @@ def why_no_authority(modules: str, call: Any, path: pathlib.Path, name: str) -> 
     module = importlib.util.module_from_spec(specification)
     module.__salt__ = call  # type: ignore[attr-defined]
     specification.loader.exec_module(module)
-    public = call["metalk8s_keys.public"](f"{path}.key")
     certificate = path.with_suffix(".crt").read_text(encoding="ascii")
-    return str(module._difference(certificate, public, name))
+    return bool(module._certifies(certificate, f"{path}.key"))
 
 
 def main() -> None:
@@ -154,7 +153,7 @@ def main() -> None:
             "asked": answers,
             "keys": keys(call, scratch / "kubernetes.key"),
             "authorities": {
-                name: why_no_authority(request["modules"], call, pathlib.Path(path), name)
+                name: is_authority(request["modules"], call, pathlib.Path(path))
                 for name, path in known["authorities"].items()
             },
         },

@@ -145,7 +145,7 @@ def test_keys_are_read_as_salt_reads_them(signed: dict[str, Any]) -> None:
 
 def test_authorities_of_salts_own_states_are_kept(signed: dict[str, Any]) -> None:
     """Those of machines that were installed when these states made them."""
-    assert set(signed["authorities"].values()) == {""}
+    assert set(signed["authorities"].values()) == {True}
 
 
 class Beginning(str):

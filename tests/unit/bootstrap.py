@@ -114,7 +114,8 @@ Version: 1
         encoding="utf-8"
     ),
     f"{PLACE}/salt/metalk8s/parameters/os_family/debian.yaml": "repo:\n"
-    "  path: packages/debian/metalk8s\n  suite: bookworm\n  components: [main]\n",
+    "  path: packages/debian/metalk8s\n  suite: bookworm\n  components: [main]\n"
+    "tools:\n  system: [conntrack]\n",
     f"{PLACE}/salt/metalk8s/parameters/os_family/redhat.yaml": "repo:\n"
     "  path: packages/redhat/metalk8s-el{release}\n",
 }

@@ -379,6 +379,7 @@ def test_how_apt_is_asked(fake):
     assert simulation[4:] == [
         *("--simulate", "--yes", "--no-install-recommends", "install"),
         *("kubelet=1.20.2-1", "metalk8s-salt-minion=3008.2-1"),
+        "conntrack",
     ]
     for text in configured:
         assert f'Dir::State::Status "{fake.root}/var/lib/dpkg/status";\n' in text

@@ -32,10 +32,10 @@ Acquire::Languages "none";
 APT::Sandbox::User "root";
 Debug::NoLocking "true";
 """
-COMPONENTS = ("container_engine", "kubelet", "salt_minion")
+COMPONENTS = ("container_engine", "etcd", "kubelet", "salt_minion", "tools")
 # What a failed solution lacks, and of whom APT says nothing more after the first line.
 UNMET = re.compile(r"^ (\S+)? *:? *((?:Pre)?Depends|Conflicts|Breaks): (.+)$")
-ERROR = re.compile(r"^E: (?!Unable to correct problems)(.+)$")
+ERROR = re.compile(r"^E: (?!Unable to correct problems|Unmet dependencies)(.+)$")
 # dnf: "- nothing provides python3.11 needed by metalk8s-salt-3008.2-1.x86_64 from metalk8s"
 NOTHING = re.compile(r"nothing provides (.+?) needed by (\S+)")
 
@@ -86,6 +86,7 @@ def _ask_apt(
         return
     if not status:
         wanted = [f"{name}={version}" for name, version in pinned(medium, "debian").items()]
+        wanted += medium.family_parameters("debian").get("tools", {}).get("system", [])
         argv = [*apt, "--simulate", "--yes", "--no-install-recommends"]
         status, printed = machine.call([*argv, "install", *wanted])
     yield from _unmet(printed) if status else ()

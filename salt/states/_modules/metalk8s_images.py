@@ -15,16 +15,14 @@ import subprocess
 import tarfile
 from typing import Any, BinaryIO
 
-CTR = ("ctr", "--namespace", "k8s.io", "images")
 NAME = "io.containerd.image.name"
 SCHEMA2 = "application/vnd.docker.distribution.manifest.v2+json"
 
 
 def present(reference: str) -> str:
     """Give the digest of the image that the engine has under a name, or nothing."""
-    run = subprocess.run(
-        [*CTR, "list", f"name=={reference}"], capture_output=True, text=True, check=True
-    )
+    argv = [*_images(), "list", f"name=={reference}"]
+    run = subprocess.run(argv, capture_output=True, text=True, check=True)
     rows = [line.split() for line in run.stdout.splitlines()[1:]]
     return next((row[2] for row in rows if row[0] == reference), "")
 
@@ -74,7 +72,7 @@ def load(reference: str, tree: str) -> None:
     :raises RuntimeError: the engine does not take it; with what it said.
     """
     pipe = subprocess.PIPE
-    argv = [*CTR, "import", "-"]
+    argv = [*_images(), "import", "-"]
     with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe) as engine:
         assert engine.stdin is not None
         try:
@@ -98,3 +96,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
+
+
+def _images() -> list[str]:
+    return [*__salt__["metalk8s_engine.command"](), "images"]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ipaddress
 import pathlib
 
+RESOLVER = pathlib.Path("/etc/resolv.conf")
+# What systemd-resolved answers on, and the file in which it says whom it asks itself.
+STUB, RESOLVED = "127.0.0.53", pathlib.Path("/run/systemd/resolve/resolv.conf")
 INTERFACES = pathlib.Path("/sys/class/net")
 
 
@@ -36,3 +39,11 @@ def nth_address(cidr: str, number: int) -> str:
 def mtu(interface: str) -> int:
     """Give the most that one packet may carry on an interface, in bytes."""
     return int((INTERFACES / interface / "mtu").read_text(encoding="ascii"))
+
+
+def resolver() -> str:
+    """Give the file of the resolvers that a pod can reach, as kubeadm chooses it."""
+    lines = RESOLVER.read_text(encoding="utf-8").splitlines() if RESOLVER.is_file() else []
+    words = [line.split() for line in lines]
+    servers = [row[1] for row in words if row[:1] == ["nameserver"] and len(row) > 1]
+    return str(RESOLVED if servers == [STUB] and RESOLVED.is_file() else RESOLVER)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import subprocess
 
-CTR = ("ctr", "--namespace", "k8s.io")
-
 
 def running(pod: str) -> list[str]:
     """Name the containers of a pod that run, the one that holds it included.
@@ -20,6 +18,6 @@ def running(pod: str) -> list[str]:
 
 
 def _lines(*arguments: str) -> list[str]:
-    argv = [*CTR, *arguments]
+    argv = [*__salt__["metalk8s_engine.command"](), *arguments]
     run = subprocess.run(argv, capture_output=True, text=True, check=True)
     return run.stdout.splitlines()

@@ -11,18 +11,23 @@ import pathlib
 from typing import Any
 
 # Of an authority, as RFC 5280 has it (4.2.1.3, 4.2.1.9).
-CONSTRAINTS = "critical, CA:TRUE"
-USAGES = ("digitalSignature", "keyEncipherment", "keyCertSign")
+CONSTRAINTS = "critical, CA:TRUE, pathlen:0"
+USAGE = "critical, digitalSignature, keyEncipherment, keyCertSign"
+REMEDY = (
+    "Restore the two that belong together from a backup. To begin anew with others, apply "
+    "metalk8s.authorities.absent first."
+)
 
 
 def private_key(
-    name: str, key_bits: int, user: str, group: str = "", mode: str = "0600"
+    name: str, key_bits: int, user: str, group: str = "", mode: str = "0600", *, kept: bool = False
 ) -> dict[str, Any]:
     """Write an RSA key; one of that length stays.
 
     A file that is none stays, too, and is a failure: what it was may have signed a lot.
 
     :param group: the user's own, unless said otherwise.
+    :param kept: a key of another length stays, too: it is an authority's.
     """
     path = pathlib.Path(name)
     text = path.read_text(encoding="ascii", errors="replace") if path.is_file() else ""
@@ -32,7 +37,7 @@ def private_key(
             found = __salt__["metalk8s_keys.bits"](name)
         except Exception as error:
             return _result(name, False, {}, f"{name} is no private key: {error}")
-        reason = "" if found == key_bits else f"it has {found} bits, not {key_bits}"
+        reason = "" if kept or found == key_bits else f"it has {found} bits, not {key_bits}"
     if reason and __opts__["test"]:
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
     if reason:
@@ -43,8 +48,8 @@ def private_key(
 def authority(name: str, private_key: str, common_name: str, days_valid: int) -> dict[str, Any]:
     """Write the certificate by which others know what a key has signed.
 
-    A new one makes everything that was signed before a stranger's: it is kept until it ends, for
-    however short that still is.
+    A new one makes everything that was signed before a stranger's. So one of this key is kept until
+    it ends, and one of another key is a failure, not replaced.
 
     :param private_key: path of the key.
     :param days_valid: of a new one.
@@ -57,10 +62,12 @@ def authority(name: str, private_key: str, common_name: str, days_valid: int) ->
     reason = "there is none"
     if text:
         try:
-            public = __salt__["metalk8s_keys.public"](private_key) if there else ""
-            reason = _difference(text, public, common_name)
+            fits = not there or _certifies(text, private_key)
+            reason = "it has ended" if __salt__["x509.expires"](text, days=0) else ""
         except Exception as error:
             return _result(name, False, {}, f"{name} is no certificate: {error}")
+        if not fits:
+            return _result(name, False, {}, f"{name} is not of {private_key}. {REMEDY}")
     if reason and __opts__["test"]:
         return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
     if reason:
@@ -69,26 +76,16 @@ def authority(name: str, private_key: str, common_name: str, days_valid: int) ->
             days_valid=days_valid,
             CN=common_name,
             basicConstraints=CONSTRAINTS,
-            keyUsage=", ".join(("critical", *USAGES)),
+            keyUsage=USAGE,
             subjectKeyIdentifier="hash",
         )
     return _keep(name, text, reason, user="root", group="root", mode="0644")
 
 
-def _difference(certificate: str, public_key: str, common_name: str) -> str:
-    """Say in what a certificate is not that of an authority, or nothing."""
+def _certifies(certificate: str, private_key: str) -> bool:
     read = __salt__["x509.read_certificate"](certificate)
-    extensions = read["extensions"]
-    usages = {usage for usage, given in extensions.get("keyUsage", {}).items() if given is True}
-    constraints = extensions.get("basicConstraints", {})
-    checks = {
-        "the key is another": read["public_key"].strip() == public_key.strip(),
-        "the subject is another": dict(read["subject"]) == {"CN": common_name},
-        "the usages are others": usages == {"critical", *USAGES},
-        "it is not of an authority": constraints.get("ca") and constraints.get("critical"),
-        "it has ended": not __salt__["x509.expires"](certificate, days=0),
-    }
-    return next((reason for reason, fine in checks.items() if not fine), "")
+    public: str = __salt__["metalk8s_keys.public"](private_key)
+    return bool(read["public_key"].strip() == public.strip())
 
 
 def _keep(name: str, text: str, reason: str, **attributes: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from .loader import load
 
+ENGINE = {"metalk8s_engine.command": lambda: ["ctr", "--address", "/s", "--namespace", "k8s.io"]}
 REFERENCE = "registry.invalid/metalk8s-1/nginx:1.2"
 
 
@@ -52,7 +53,7 @@ def engine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_archive_is_an_image_layout(tree: pathlib.Path) -> None:
     """Each blob once, under its digest, and an index that gives the image its name."""
-    images = load("_modules/metalk8s_images")
+    images = load("_modules/metalk8s_images", salt=ENGINE)
     stream = io.BytesIO()
     images.write_archive(REFERENCE, str(tree), stream)
     stream.seek(0)
@@ -74,14 +75,14 @@ def test_blob_that_is_not_whole_is_an_error(tree: pathlib.Path, engine: Any) -> 
     (tree / sha256(b"layer two")).write_bytes(b"layer")
     engine("cat >/dev/null; exit 0")
     with pytest.raises(ValueError, match="9 bytes is not whole"):
-        load("_modules/metalk8s_images").load(REFERENCE, str(tree))
+        load("_modules/metalk8s_images", salt=ENGINE).load(REFERENCE, str(tree))
 
 
 def test_load(tree: pathlib.Path, engine: Any, tmp_path: pathlib.Path) -> None:
     """The engine reads the archive from its standard input."""
     engine(f'echo "$@" >{tmp_path}/said; tar -t >{tmp_path}/got')
-    load("_modules/metalk8s_images").load(REFERENCE, str(tree))
-    assert (tmp_path / "said").read_text() == "--namespace k8s.io images import -\n"
+    load("_modules/metalk8s_images", salt=ENGINE).load(REFERENCE, str(tree))
+    assert (tmp_path / "said").read_text() == "--address /s --namespace k8s.io images import -\n"
     assert "index.json" in (tmp_path / "got").read_text()
 
 
@@ -92,12 +93,12 @@ def test_engine_that_refuses_is_quoted(tree: pathlib.Path, engine: Any, script: 
     """Whether it reads to the end or not."""
     engine(script)
     with pytest.raises(RuntimeError, match="no room"):
-        load("_modules/metalk8s_images").load(REFERENCE, str(tree))
+        load("_modules/metalk8s_images", salt=ENGINE).load(REFERENCE, str(tree))
 
 
 def test_present(engine: Any) -> None:
     """The digest is the third column of what ``ctr`` lists."""
-    images = load("_modules/metalk8s_images")
+    images = load("_modules/metalk8s_images", salt=ENGINE)
     engine(f"echo 'REF TYPE DIGEST SIZE'; echo '{REFERENCE} type sha256:12 3 MiB'")
     assert images.present(REFERENCE) == "sha256:12"
     engine("echo 'REF TYPE DIGEST SIZE'")

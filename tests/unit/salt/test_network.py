@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from .loader import load
+
+STUB = "# by systemd-resolved\nnameserver 127.0.0.53\noptions edns0\n"
 
 GRAINS = {
     "ip4_interfaces": {
@@ -57,3 +61,26 @@ def test_nth_address() -> None:
 def test_mtu() -> None:
     """Every machine has a loopback interface."""
     assert load("_modules/metalk8s_network").mtu("lo") > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "resolved", "chosen"),
+    [
+        (STUB, True, "resolved"),
+        (STUB, False, "resolv.conf"),
+        ("nameserver 10.0.0.1\n", True, "resolv.conf"),
+        (f"{STUB}nameserver 10.0.0.1\n", True, "resolv.conf"),
+        ("", True, "resolv.conf"),
+        (None, True, "resolv.conf"),
+        ("nameserver\n\n", True, "resolv.conf"),
+    ],
+)
+def test_resolver(tmp_path: pathlib.Path, text: str | None, resolved: bool, chosen: str) -> None:
+    """A pod that asked the stub on its own loopback interface would ask nobody."""
+    network = load("_modules/metalk8s_network")
+    network.RESOLVER, network.RESOLVED = tmp_path / "resolv.conf", tmp_path / "resolved"
+    if text is not None:
+        network.RESOLVER.write_text(text)
+    if resolved:
+        network.RESOLVED.write_text("nameserver 10.0.0.1\n")
+    assert network.resolver() == str(tmp_path / chosen)

@@ -10,7 +10,8 @@ import pytest
 
 from .loader import load
 
-USAGES = ("critical", "digitalSignature", "keyEncipherment", "keyCertSign")
+CONSTRAINTS = "critical, CA:TRUE, pathlen:0"
+USAGE = "critical, digitalSignature, keyEncipherment, keyCertSign"
 
 
 class X509:
@@ -42,27 +43,16 @@ class X509:
     def create(self, **asked: Any) -> str:
         assert asked["subjectKeyIdentifier"] == "hash"
         assert asked["days_valid"] == 3650
+        assert (asked["basicConstraints"], asked["keyUsage"]) == (CONSTRAINTS, USAGE)
         return described(
             key=f"public {pathlib.Path(asked['signing_private_key']).read_text('ascii')}",
             CN=asked["CN"],
-            usages=asked["keyUsage"].split(", "),
-            ca=asked["basicConstraints"] == "critical, CA:TRUE",
         )
 
 
-def described(
-    key: str = "public key 2048 1",
-    CN: str = "ca",  # noqa: N803
-    usages: Any = USAGES,
-    *,
-    ca: bool = True,
-) -> str:
+def described(key: str = "public key 2048 1", CN: str = "ca") -> str:  # noqa: N803
     """Give a certificate as Salt reads it."""
-    extensions = {
-        "keyUsage": {**dict.fromkeys(usages, True), "cRLSign": False},
-        "basicConstraints": {"ca": ca, "critical": True},
-    }
-    return json.dumps({"public_key": key, "subject": {"CN": CN}, "extensions": extensions})
+    return json.dumps({"public_key": key, "subject": {"CN": CN}})
 
 
 class Pki:
@@ -147,27 +137,29 @@ def test_an_authority_is_made_once(key: str, tmp_path: pathlib.Path) -> None:
     assert pki.managed == [attributes] * 2
 
 
-@pytest.mark.parametrize(
-    ("before", "reason"),
-    [
-        (described(key="public key 2048 9"), "the key is another"),
-        (described(CN="other"), "the subject is another"),
-        (described(usages=USAGES[:3]), "the usages are others"),
-        (described(usages=(*USAGES, "encipherOnly")), "the usages are others"),
-        (described(ca=False), "it is not of an authority"),
-    ],
-)
-def test_an_authority_that_does_not_do(
-    key: str, tmp_path: pathlib.Path, before: str, reason: str
-) -> None:
-    """A new one is made, and in a test it is only said why."""
+def test_the_key_of_an_authority_stays(key: str) -> None:
+    """Whatever its length: others count on it."""
+    answer = Pki().private_key(key, 4096, "root", kept=True)
+    assert (answer["result"], answer["changes"]) == (True, {})
+    assert pathlib.Path(key).read_text() == "key 2048 1"
+
+
+def test_an_authority_of_another_key_stays(key: str, tmp_path: pathlib.Path) -> None:
+    """One of the two was lost, and everything that is signed counts on it."""
     path = tmp_path / "ca.crt"
-    path.write_text(before)
-    foreseen = Pki(test=True).authority(str(path), key, "ca", 3650)
-    assert (foreseen["result"], foreseen["changes"]) == (None, {str(path): reason})
-    assert path.read_text() == before
-    assert Pki().authority(str(path), key, "ca", 3650)["changes"] == {str(path): reason}
-    assert path.read_text() == described()
+    path.write_text(described(key="public key 2048 9"))
+    answer = Pki().authority(str(path), key, "ca", 3650)
+    assert answer["result"] is False
+    assert f"{path} is not of {key}. Restore" in answer["comment"]
+    assert path.read_text() == described(key="public key 2048 9")
+
+
+def test_an_authority_of_another_name_stays(key: str, tmp_path: pathlib.Path) -> None:
+    """What it has signed names it."""
+    path = tmp_path / "ca.crt"
+    path.write_text(described(CN="other"))
+    assert Pki().authority(str(path), key, "ca", 3650)["changes"] == {}
+    assert path.read_text() == described(CN="other")
 
 
 def test_an_authority_lasts_until_it_ends(key: str, tmp_path: pathlib.Path) -> None:

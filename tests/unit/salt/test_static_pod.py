@@ -11,6 +11,8 @@ import pytest
 
 from .loader import load
 
+ENGINE = {"metalk8s_engine.command": lambda: ["ctr", "--address", "/s", "--namespace", "k8s.io"]}
+
 NOTHING_RUNS: Iterator[list[str]] = itertools.repeat([])
 
 
@@ -198,4 +200,4 @@ def test_running_containers(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPa
     )
     (tmp_path / "ctr").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert load("_modules/metalk8s_pods").running("etcd-node") == ["a"]
+    assert load("_modules/metalk8s_pods", salt=ENGINE).running("etcd-node") == ["a"]

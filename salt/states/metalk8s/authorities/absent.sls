@@ -8,6 +8,7 @@ Remove the certificate authorities:
       - {{ authority.path }}.crt
       - {{ authority.path }}.key
 {%- endfor %}
+      - {{ pki.authority.record }}
       - {{ pki.policies }}
       - {{ pki.service_accounts.path }}.key
       - {{ pki.service_accounts.path }}.pub

@@ -12,6 +12,18 @@ Create the folders of certificates:
     - group: root
     - mode: "0755"
 
+# before anything else: what is lost is not made anew
+Nothing of the authorities is lost:
+  metalk8s_authorities.intact:
+    - name: {{ pki.authority.record }}
+    - pairs:
+{%- for authority in pki.authorities.values() %}
+      - {key: {{ authority.path }}.key, public: {{ authority.path }}.crt}
+{%- endfor %}
+      - {key: {{ tokens.path }}.key, public: {{ tokens.path }}.pub}
+    - require:
+      - file: Create the folders of certificates
+
 {%- for name, authority in pki.authorities.items() %}
 {%- set title = name | replace("_", " ") %}
 {%- set account = metalk8s[authority.signer].account.name if authority.signer is defined else "root" %}
@@ -19,10 +31,11 @@ Create the folders of certificates:
 Make the key of the authority for {{ title }}:
   metalk8s_pki.private_key:
     - name: {{ authority.path }}.key
-    - key_bits: {{ pki.key_bits }}
+    - key_bits: {{ pki.authority.key_bits }}
+    - kept: true
     - user: {{ account }}
     - require:
-      - file: Create the folders of certificates
+      - metalk8s_authorities: Nothing of the authorities is lost
 {%- if account != "root" %}
       - user: Create the account {{ account }}
 {%- endif %}
@@ -42,12 +55,13 @@ Sign the certificate of the authority for {{ title }}:
 Make the key of service accounts:
   metalk8s_pki.private_key:
     - name: {{ tokens.path }}.key
-    - key_bits: {{ pki.key_bits }}
+    - key_bits: {{ pki.authority.key_bits }}
+    - kept: true
     - user: root
     - group: {{ tokens.group.name }}
     - mode: "0640" # the API server signs with it, and so does the controller manager
     - require:
-      - file: Create the folders of certificates
+      - metalk8s_authorities: Nothing of the authorities is lost
       - group: Create the group that reads the key of service accounts
 
 Write the public key of service accounts:
@@ -56,6 +70,23 @@ Write the public key of service accounts:
     - private_key: {{ tokens.path }}.key
     - require:
       - metalk8s_pki: Make the key of service accounts
+    - require_in:
+      - test: The certificate authorities are ready
+
+Remember what the authorities were made of:
+  metalk8s_authorities.recorded:
+    - name: {{ pki.authority.record }}
+    - files:
+{%- for authority in pki.authorities.values() %}
+      - {{ authority.path }}.key
+      - {{ authority.path }}.crt
+{%- endfor %}
+      - {{ tokens.path }}.key
+    - require:
+      - metalk8s_pki: Make the key of service accounts
+{%- for name in pki.authorities %}
+      - metalk8s_pki: Sign the certificate of the authority for {{ name | replace("_", " ") }}
+{%- endfor %}
     - require_in:
       - test: The certificate authorities are ready
 

@@ -1,7 +1,7 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set engine = metalk8s.container_engine %}
 {%- set registries = engine.config_folder ~ "/certs.d" %}
-{%- set tasks = "ctr --namespace " ~ engine.namespace ~ " tasks" %}
+{%- set tasks = "ctr --address " ~ engine.socket ~ " --namespace " ~ engine.namespace ~ " tasks" %}
 
 # containers outlive their engine: none of them may be left without one
 Stop the containers of Kubernetes:

@@ -2,8 +2,19 @@
 {%- set folder = metalk8s.pki.authorities.etcd.path.rpartition("/")[0] %}
 
 Stop etcd:
-  file.absent:
+  metalk8s_static_pod.absent:
     - name: {{ metalk8s.kubelet.static_pods }}/etcd.yaml
+    - pod: etcd-{{ metalk8s.node.name }}
+
+Release the version of the client of etcd:
+  pkg.unheld:
+    - pkgs: {{ metalk8s.etcd.packages | json }}
+
+Remove the client of etcd:
+  pkg.purged:
+    - pkgs: {{ metalk8s.etcd.packages | map("first") | list | json }}
+    - require:
+      - pkg: Release the version of the client of etcd
 
 Remove the certificates of etcd:
   file.absent:
@@ -13,11 +24,11 @@ Remove the certificates of etcd:
       - {{ folder }}/{{ pair }}.key
 {%- endfor %}
     - require:
-      - file: Stop etcd
+      - metalk8s_static_pod: Stop etcd
 
 Remove the data of etcd:
   cmd.run:
     - name: find {{ metalk8s.etcd.data }} -mindepth 1 -maxdepth 1 -exec rm -r {} +
     - onlyif: find {{ metalk8s.etcd.data }} -mindepth 1 | grep --quiet .
     - require:
-      - file: Stop etcd
+      - metalk8s_static_pod: Stop etcd

@@ -1,6 +1,9 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set kernel = metalk8s.kernel %}
 
+include:
+  - metalk8s.tools.installed
+
 Create the folders of settings of the kernel:
   file.directory:
     - names:
@@ -29,6 +32,8 @@ Load the module {{ module }}:
   cmd.run:
     - name: modprobe {{ module }}
     - creates: {{ there }}
+    - require:
+      - pkg: Install the programs of the system
     - require_in:
       - test: The kernel is ready
 {%- endfor %}

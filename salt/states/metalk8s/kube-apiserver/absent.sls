@@ -2,8 +2,9 @@
 {%- set folder = metalk8s.pki.authorities.kubernetes.path.rpartition("/")[0] %}
 
 Stop the API server:
-  file.absent:
+  metalk8s_static_pod.absent:
     - name: {{ metalk8s.kubelet.static_pods }}/kube-apiserver.yaml
+    - pod: kube-apiserver-{{ metalk8s.node.name }}
 
 Remove the certificates of the API server:
   file.absent:
@@ -14,4 +15,4 @@ Remove the certificates of the API server:
 {%- endfor %}
       - {{ metalk8s.kube_apiserver.encryption }}
     - require:
-      - file: Stop the API server
+      - metalk8s_static_pod: Stop the API server

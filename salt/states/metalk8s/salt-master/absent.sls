@@ -2,8 +2,9 @@
 {%- set master = metalk8s.salt_master %}
 
 Stop the Salt master:
-  file.absent:
+  metalk8s_static_pod.absent:
     - name: {{ metalk8s.kubelet.static_pods }}/salt-master.yaml
+    - pod: salt-master-{{ metalk8s.node.name }}
 
 Remove the files of the Salt master:
   file.absent:
@@ -12,4 +13,4 @@ Remove the files of the Salt master:
       - {{ master.data }}
       - {{ master.key_folder }}
     - require:
-      - file: Stop the Salt master
+      - metalk8s_static_pod: Stop the Salt master

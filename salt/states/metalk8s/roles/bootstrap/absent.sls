@@ -16,6 +16,7 @@ include:
   - metalk8s.container-engine.absent
   - metalk8s.firewall.absent
   - metalk8s.kernel.absent
+  - metalk8s.tools.absent
   - metalk8s.repo.absent
   - metalk8s.authorities.absent
   - metalk8s.accounts.absent

@@ -3,6 +3,7 @@ include:
   - metalk8s.accounts
   - metalk8s.authorities
   - metalk8s.repo
+  - metalk8s.tools
   - metalk8s.kernel
   - metalk8s.firewall
   - metalk8s.container-engine
