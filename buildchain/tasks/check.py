@@ -17,6 +17,8 @@ from buildchain import vulnerabilities
 from buildchain.actions import (
     completeness,
     contents,
+    debian,
+    floor,
     image_check,
     medium_check,
     package_check,
@@ -33,33 +35,38 @@ from buildchain.tools import debian_version, package_index
 
 def _check(context: Context) -> Step:
     pins = context.catalog
-    given = {"debian": pins.base_packages, "redhat": pins.redhat_minimal}
     return Step(
         context.layout,
         iso.CHECK,
         title("CHECK", "nothing is missing on the ISO"),
-        functools.partial(_prove, context, given),
+        functools.partial(_prove, context),
         # By its file, not as a module: it stands on a library that only a check needs.
         inputs=(
             context.layout.root / "buildchain" / "tools" / "salt_jinja.py",
+            context.layout.closure(floor.NAME),
             context.layout.pins / vulnerabilities.NAME,
             *sources(context.layout.root.glob("packages/*/patches")),
         ),
         needs=(iso.POPULATE,),
         config={
             "declared": pins.unused_images,
-            "given": given,
+            "given": pins.redhat_minimal,
             "release": bool(context.config.signing_key),
         },
         code=(
             *(completeness, contents, image_check, medium_check, package_check, script_check),
-            *(states, package_index, proof, debian_version, vulnerabilities),
+            *(states, package_index, proof, debian_version, vulnerabilities, debian, floor),
         ),
     )
 
 
-def _prove(context: Context, given: dict[str, tuple[str, ...]]) -> Made:
+def _prove(context: Context) -> Made:
     _prove_vulnerabilities(context)
+    on_debian = debian.read_closure(context.layout.closure(floor.NAME))
+    given = {
+        "debian": tuple(package.name for package in on_debian),
+        "redhat": context.catalog.redhat_minimal,
+    }
     with contents.opened(context.layout.iso_root) as there:
         completeness.prove(there, context.catalog.unused_images, given)
     return Made()
