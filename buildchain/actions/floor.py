@@ -18,6 +18,7 @@ from buildchain.tools import apt
 
 # Sets of Debian packages: this one, what images stand on, and what machines install.
 NAME, BASE, NODE = "floor", "base", "node"
+FIELD = "Package: "
 # Of the archive's indexes, not of the packages themselves: the archive overrides their priorities.
 # usrmerge, which brings Perl, and usr-is-merged satisfy the same dependency; debootstrap takes the
 # second, Debian's installer the first. Whoever installs our packages has APT.
@@ -45,3 +46,9 @@ def make_status(layout: Layout) -> Made:
     ]
     write_whole(layout.floor_status, "\n".join(map(apt.installed, paragraphs)))
     return Made((layout.floor_status,), {"packages": len(paragraphs)})
+
+
+def names(layout: Layout) -> tuple[str, ...]:
+    """Return the packages that a machine with the floor alone has."""
+    lines = layout.floor_status.read_text(encoding="utf-8").splitlines()
+    return tuple(line.removeprefix(FIELD) for line in lines if line.startswith(FIELD))

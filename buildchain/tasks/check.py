@@ -17,7 +17,6 @@ from buildchain import vulnerabilities
 from buildchain.actions import (
     completeness,
     contents,
-    debian,
     floor,
     image_check,
     medium_check,
@@ -30,6 +29,7 @@ from buildchain.receipt import Made, sources
 from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import iso
 from buildchain.tasks.context import Context, current
+from buildchain.tasks.foundations import FLOOR
 from buildchain.tools import debian_version, package_index
 
 
@@ -43,11 +43,10 @@ def _check(context: Context) -> Step:
         # By its file, not as a module: it stands on a library that only a check needs.
         inputs=(
             context.layout.root / "buildchain" / "tools" / "salt_jinja.py",
-            context.layout.closure(floor.NAME),
             context.layout.pins / vulnerabilities.NAME,
             *sources(context.layout.root.glob("packages/*/patches")),
         ),
-        needs=(iso.POPULATE,),
+        needs=(iso.POPULATE, FLOOR),
         config={
             "declared": pins.unused_images,
             "given": pins.redhat_minimal,
@@ -55,18 +54,14 @@ def _check(context: Context) -> Step:
         },
         code=(
             *(completeness, contents, image_check, medium_check, package_check, script_check),
-            *(states, package_index, proof, debian_version, vulnerabilities, debian, floor),
+            *(states, package_index, proof, debian_version, vulnerabilities, floor),
         ),
     )
 
 
 def _prove(context: Context) -> Made:
     _prove_vulnerabilities(context)
-    on_debian = debian.read_closure(context.layout.closure(floor.NAME))
-    given = {
-        "debian": tuple(package.name for package in on_debian),
-        "redhat": context.catalog.redhat_minimal,
-    }
+    given = {"debian": floor.names(context.layout), "redhat": context.catalog.redhat_minimal}
     with contents.opened(context.layout.iso_root) as there:
         completeness.prove(there, context.catalog.unused_images, given)
     return Made()

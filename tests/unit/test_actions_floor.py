@@ -48,6 +48,7 @@ def test_they_are_installed(stored):
     for text in paragraphs:
         assert "\nDepends: other\n" in text
         assert text.rstrip().endswith("second line\nStatus: install ok installed")
+    assert floor.names(stored) == ("bash", "mount")
 
 
 @pytest.mark.parametrize(
