@@ -24,6 +24,8 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from tests.e2e.conftest import VARIANT
+from tests.integration.conftest import ROOT
 from tests.integration.test_cluster import WEB
 from tests.testbed import virtual
 from tests.testbed.disk import Disk
@@ -45,6 +47,8 @@ PLACES = ("/etc/cni", "/etc/containerd", "/etc/kubernetes", "/etc/metalk8s", "/e
     "/var/lib/containerd", "/var/lib/etcd", "/var/lib/kubelet", "/var/lib/metalk8s")  # fmt: skip
 # What the operator brought, and the oldest version that may come after it.
 OPERATOR = ("/etc/metalk8s/bootstrap.yaml", "/etc/metalk8s/keys", "/srv/scality")
+RULES = "/etc/nftables.conf"  # of a packet filter, where there is one
+EXAMPLE = re.compile(r"^```nft\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclasses.dataclass
@@ -123,9 +127,24 @@ def test_check_is_content_and_changes_nothing(journey: Journey) -> None:
     assert "10.0.2.0/24" not in example
     machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(machine.configuration()))
     machine.shell("chmod 0600 /etc/metalk8s/bootstrap.yaml")
+    if VARIANT == "hardened":
+        let_through(journey)
     before = machine.tree(*KEPT)
     journey.bootstrap("--check")
     assert machine.tree(*KEPT) == before
+
+
+def let_through(journey: Journey) -> None:
+    """Do what `--check` says about a filter that drops: the site's rules are the operator's."""
+    machine = journey.machine
+    refused = machine.call(f"{journey.place}/bootstrap.sh", "--check", "--key", KEY)
+    assert refused.returncode == 22, refused.stdout + refused.stderr
+    assert "chain input of table inet filter drops what no rule lets through" in refused.stderr
+    [rules] = EXAMPLE.findall((ROOT / "docs/reference/ports.md").read_text(encoding="utf-8"))
+    machine.shell(f"cat >>{RULES}", rules.replace("10.50.0.2", machine.address))
+    machine.shell("systemctl reload nftables")
+    settings = {**machine.configuration(), "site": {"firewall": {"own_rules": True}}}
+    machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(settings))
 
 
 @pytest.mark.soak
