@@ -114,6 +114,7 @@ def level(policy: dict[str, Any], request: Request) -> str:
         Request(CONTROLLERS, "get", "nodes/proxy"),
         Request(ANONYMOUS, "get", "/api"),
         Request(ANONYMOUS, "get", "/apis"),
+        Request(ANONYMOUS, "get", "/healthz/etcd"),
         Request(POD, "get", "/metrics"),
         Request(ANONYMOUS, "post", "/healthz"),
     ],
@@ -126,7 +127,7 @@ def test_recorded_without_contents(policy: dict[str, Any], request_: Request) ->
 @pytest.mark.parametrize(
     "request_",
     [
-        *(Request(ANONYMOUS, "get", path) for path in ("/livez", "/readyz", "/healthz/etcd")),
+        *(Request(ANONYMOUS, "get", path) for path in ("/livez", "/readyz", "/healthz")),
         Request(NODE, "get", "/version"),
         Request(POD, "get", "/apis/apps/v1"),
         Request(POD, "create", "events"),
