@@ -210,3 +210,14 @@ def test_events_are_limited(rendered: dict[str, Any], platform: str) -> None:
     assert limits.keys() == {"Server", "Namespace", "User"}
     for part in ("qps", "burst"):
         assert limits["Server"][part] > limits["Namespace"][part] > limits["User"][part] > 0
+
+
+def test_a_site_has_it_otherwise(rendered: dict[str, Any]) -> None:
+    """What it does not say stays as it is."""
+    states = rendered["etcd master"]["sls"]["metalk8s.roles.master"]["states"]
+    files = {state["file"]["path"]: state["file"]["text"] for state in states if "file" in state}
+    assert "--audit-log-maxsize=7\n" in files[MANIFEST]
+    assert "--audit-log-maxbackup=9\n" in files[MANIFEST]
+    document = yaml.safe_load(files["/etc/kubernetes/apiserver/admission.yaml"])
+    limits = document["plugins"][0]["configuration"]["limits"]
+    assert {"type": "User", "qps": 3, "burst": 200} in limits
