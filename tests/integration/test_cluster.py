@@ -446,7 +446,8 @@ def test_absent_takes_everything_back(cluster: Machine) -> None:
     assert not failed(cluster.apply(packages))
     left = cluster.shell(
         "ls -d /etc/kubernetes/manifests /etc/kubernetes/*.conf /etc/kubernetes/pki/*.key "
-        "/etc/metalk8s/pki/*.key /etc/metalk8s/repositories /var/lib/etcd/* 2>/dev/null || true"
+        "/etc/metalk8s/pki/*.key /etc/metalk8s/repositories /var/lib/etcd/* "
+        "/etc/kubernetes/apiserver /var/log/kube-audit 2>/dev/null || true"
     )
     assert left == ""
     assert cluster.shell("grep -lE '^(kube|etcd|nginx|salt)' /proc/[0-9]*/comm || true") == ""

@@ -22,6 +22,7 @@ AS_ROOT = {
 # Folders of the node that a pod may write to.
 WRITABLE = {
     "etcd": {"/var/lib/etcd"},
+    "kube-apiserver": {"/var/log/kube-audit"},
     "kube-proxy": {"/run/xtables.lock"},
     "salt-master": {"/etc/salt/pki/master", "/var/cache/salt/master"},
 }
