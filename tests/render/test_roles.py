@@ -116,4 +116,4 @@ def test_authorities_are_made_once(rendered: dict[str, Any]) -> None:
         if functions[number] == "metalk8s_pki.private_key":
             assert (arguments["key_bits"], arguments["kept"]) == (3072, True)
     pairs = states[first]["arguments"]["pairs"]
-    assert len(pairs) == 7
+    assert len(pairs) == 6
