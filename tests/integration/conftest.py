@@ -35,6 +35,8 @@ GROUPS = {
     "checkout": "checkouts",
     "registry": "nginx",
 }
+# The module that takes away what its group shares.
+LAST = "test_cluster"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         found = next((group for name, group in GROUPS.items() if name in needed), "")
         groups[item.path] = groups.get(item.path) or found
     names = [*GROUPS.values(), ""]
-    items.sort(key=lambda item: names.index(groups[item.path]))
+    items.sort(key=lambda item: (names.index(groups[item.path]), item.path.stem == LAST))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(groups[item.path] or item.path.stem))
 

@@ -30,6 +30,11 @@ pytestmark = pytest.mark.integration
 
 POLICIES = {"metalk8s", "metalk8s-pods"}
 PORTS = ROOT / "docs/reference/ports.md"
+DATA = pathlib.Path(__file__).parent / "data"
+FOR_MASTERS = {"2379", "2380", "10250"}
+ROUTE_LOCALNET = "/proc/sys/net/ipv4/conf/all/route_localnet"
+SERVICE = "metalk8s-firewall"
+RULES = "sh /etc/metalk8s/firewall/load.sh"
 WEB = """\
 apiVersion: v1
 kind: Pod
@@ -95,7 +100,7 @@ def test_control_plane_runs(cluster: Machine) -> None:
     for name in (*names, "repositories", "salt-master"):
         # The kubelet tells of its static pods once a minute.
         pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
-        cluster.wait(f"{pod} | grep -E '(1/1|2/2) +Running'")
+        cluster.wait(f"{pod} | grep -E '1/1 +Running'")
     cluster.kubectl("-n kube-system rollout status daemonset/kube-proxy --timeout=60s")
     pods = json.loads(cluster.kubectl("-n kube-system get pods -o json"))["items"]
     restarts = {
@@ -216,18 +221,19 @@ def test_registry_answers_over_tls_only(cluster: Machine) -> None:
 
 
 def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) -> None:
-    """Seen from another machine; what speaks TLS says nothing without, and lets no stranger in."""
-    table = re.findall(r"(?m)^\| (\d+) \| .*? \| plane", PORTS.read_text(encoding="utf-8"))
+    """Seen from another machine: what it may use, and no more; nothing lets a stranger in."""
+    table = set(re.findall(r"(?m)^\| (\d+) \| .*? \| plane", PORTS.read_text(encoding="utf-8")))
     virtual = scanned(cluster, debian_root_image, address=cluster.vip)
     assert set(virtual) == {"22", "6443"}
     found = scanned(cluster, debian_root_image)
     assert virtual["6443"] == found["6443"]
     assert found.pop("22")["plain"].startswith("SSH-2.0-")
-    assert set(found) == set(table)
+    assert set(found) == table - FOR_MASTERS
+    own = f"container:{cluster.name}"
+    found = scanned(cluster, debian_root_image, *sorted(table), network=own)
     assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
     assert {port: said["tls"] for port, said in found.items()} == {
         **dict.fromkeys(("2379", "2380", "4505", "4506"), "certificate required"),
-        "4507": "200",  # a greeting; nobody may log in
         "5443": "404",  # what is on the ISO is below other paths
         "6443": "403",
         "10250": "404",
@@ -235,19 +241,44 @@ def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) 
 
 
 def scanned(
-    cluster: Machine, image: str, *ports: str, address: str = ""
+    cluster: Machine, image: str, *ports: str, address: str = "", network: str = ""
 ) -> dict[str, dict[str, str]]:
-    """Say what another machine of the network finds: see ``data/scan.py``."""
-    scan = (pathlib.Path(__file__).parent / "data/scan.py").read_text(encoding="utf-8")
+    """Say what another machine finds, of the same network or a given one: see ``data/scan.py``."""
+    scan = (DATA / "scan.py").read_text(encoding="utf-8")
     found = json.loads(
         docker(
-            *("run", "--rm", "--interactive", f"--network={cluster.network}"),
+            *("run", "--rm", "--interactive", f"--network={network or cluster.network}"),
             *("--entrypoint=python3", image, "-", address or cluster.address, *ports),
             text=scan,
         )
     )
     assert isinstance(found, dict)
     return found
+
+
+def test_neighbours_do_not_reach_loopback(cluster: Machine, debian_root_image: str) -> None:
+    """CVE-2020-8558: a packet for 127.0.0.1 that another machine sends is dropped, first of all."""
+    hardware = cluster.shell("cat /sys/class/net/eth0/address").strip()
+    attack = ("eth0", hardware, "192.0.2.9", "127.0.0.1", "10249")
+    counted = "nft list chain inet metalk8s loopback | grep 'ip daddr' | grep -w 'packets {}'"
+    cluster.shell("systemctl reload metalk8s-firewall.service")
+    cluster.shell(counted.format(0))
+    docker(
+        *("run", "--rm", "--interactive", f"--network={cluster.network}", "--cap-add=NET_RAW"),
+        *("--entrypoint=python3", debian_root_image, "-", *attack),
+        text=(DATA / "frame.py").read_text(encoding="utf-8"),
+    )
+    cluster.wait(counted.format(1), 10)
+
+
+def test_rules_that_were_removed_come_back(cluster: Machine) -> None:
+    """With the next run, which changes that and nothing else."""
+    cluster.shell("nft delete table inet metalk8s")
+    results = cluster.apply("metalk8s.firewall")
+    assert not failed(results)
+    assert len(changed(results)) == 1
+    cluster.shell(f"{RULES} --check")
+    assert not changed(cluster.apply("metalk8s.firewall"))
 
 
 def test_firewalld_lets_through_what_the_table_says(
@@ -267,7 +298,7 @@ def test_firewalld_lets_through_what_the_table_says(
         # A firewall answers slowly, or not at all: not every port there is.
         table = re.findall(r"(?m)^\| (\d+) ", PORTS.read_text(encoding="utf-8"))
         found = set(scanned(cluster, debian_root_image, "22", "30080", *table))
-        assert found == {"22", "4505", "4506", "4507", "5443", "6443", "30080"}
+        assert found == {"22", "4505", "4506", "5443", "6443", "30080"}
         found = set(scanned(cluster, debian_root_image, "22", *table, address=cluster.vip))
         assert found == {"22", "6443"}
         api = "exec 3<>/dev/tcp/10.96.0.1/443 && echo open"
@@ -275,11 +306,16 @@ def test_firewalld_lets_through_what_the_table_says(
         results = cluster.apply("metalk8s.firewall.absent")
         assert not failed(results)
         assert "metalk8s" not in cluster.shell("firewall-cmd --get-policies")
+        assert "inet metalk8s" not in cluster.shell("nft list tables")
+        assert cluster.shell(f"cat {ROUTE_LOCALNET}") == "0\n"
         results = cluster.apply("metalk8s.firewall")
         assert not failed(results)
         assert set(cluster.shell("firewall-cmd --get-policies").split()) >= POLICIES
+        assert "chain ports" not in cluster.shell("nft list table inet metalk8s")
     finally:
         cluster.shell("systemctl stop firewalld")
+        # Now the ports are our own table's, and loopback may be let in again.
+        assert not failed(cluster.apply("metalk8s.kernel"))
         cluster.kubectl("delete -f - --wait=false", manifest)
 
 
@@ -436,6 +472,10 @@ def test_starts_again_by_itself(cluster: Machine) -> None:
     assert "MANIFEST" in cluster.shell(f"ls {place}")
     cluster.wait(f"{KUBECTL} get --raw /readyz")
     cluster.kubectl("wait --for=condition=Ready node/bootstrap --timeout=60s")
+    cluster.shell(f"{RULES} --check")
+    since = "systemctl show --property=ActiveEnterTimestampMonotonic --value {}"
+    rules, kubelet = (int(cluster.shell(since.format(unit))) for unit in (SERVICE, "kubelet"))
+    assert 0 < rules < kubelet
     # With the master's own states or without: it may not answer yet.
     assert set(changes(cluster.bootstrap(script=f"{place}/bootstrap.sh"))) == {0}
 
@@ -446,9 +486,12 @@ def test_absent_takes_everything_back(cluster: Machine) -> None:
     assert not failed(cluster.apply(packages))
     left = cluster.shell(
         "ls -d /etc/kubernetes/manifests /etc/kubernetes/*.conf /etc/kubernetes/pki/*.key "
-        "/etc/metalk8s/pki/*.key /etc/metalk8s/repositories /var/lib/etcd/* 2>/dev/null || true"
+        "/etc/metalk8s/pki/*.key /etc/metalk8s/repositories /etc/metalk8s/firewall "
+        "/etc/systemd/system/metalk8s-* /var/lib/etcd/* "
+        "/etc/kubernetes/apiserver /var/log/kube-audit 2>/dev/null || true"
     )
     assert left == ""
+    assert "inet metalk8s" not in cluster.shell("nft list tables")
     assert cluster.shell("grep -lE '^(kube|etcd|nginx|salt)' /proc/[0-9]*/comm || true") == ""
     assert cluster.shell("getent passwd | grep metalk8s || true") == ""
     assert not has_vip(cluster)

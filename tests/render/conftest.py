@@ -64,9 +64,13 @@ MACHINES: dict[str, dict[str, Any]] = {
     }
     for name, grains in PLATFORMS.items()
 }
-# Machines of two roles, one with an engine elsewhere: roles, and what the site chose.
+# A machine of two roles, where less is recorded, and one with an engine elsewhere: roles, and what
+# the site chose.
 CHOICES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "two": (("etcd", "master"), {}),
+    "two": (
+        ("etcd", "master"),
+        {"kube_apiserver": {"audit": {"size": 7}, "event_limits": {"user": {"qps": 3}}}},
+    ),
     "elsewhere": (
         ("node",),
         {"container_engine": {"data": "/data/engine", "socket": "/run/site/engine.sock"}},

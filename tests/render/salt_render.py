@@ -32,6 +32,7 @@ BEHIND_KWARGS = {
     "file.directory": {"mode"},
     "pkg.installed": {"hold", "install_recommends", "setopt"},
     "service.dead": {"no_block"},
+    "service.running": {"reload"},
 }
 # States of ours that render a template, as file.managed does.
 RENDERING = {

@@ -22,6 +22,7 @@ AS_ROOT = {
 # Folders of the node that a pod may write to.
 WRITABLE = {
     "etcd": {"/var/lib/etcd"},
+    "kube-apiserver": {"/var/log/kube-audit"},
     "kube-proxy": {"/run/xtables.lock"},
     "salt-master": {"/etc/salt/pki/master", "/var/cache/salt/master"},
 }
@@ -108,6 +109,18 @@ def test_pods_see_little_of_the_node(found: list[tuple[Any, Any]]) -> None:
                 if mount["name"] in from_node and not mount.get("readOnly")
             }
             assert mounted == WRITABLE.get(metadata["name"], set())
+
+
+def test_nobody_else_has_the_keys_of_the_salt_master(found: list[tuple[Any, Any]]) -> None:
+    """Whoever has them is the master of all machines."""
+    holders = []
+    for _, spec in found:
+        paths = {v["name"]: v.get("hostPath", {}).get("path", "") for v in spec["volumes"]}
+        for container in spec["containers"]:
+            mounted = {paths[mount["name"]] for mount in container["volumeMounts"]}
+            if any("/etc/metalk8s/pki/salt-master".startswith(path) for path in mounted if path):
+                holders.append(container["name"])
+    assert holders == ["salt-master"]
 
 
 def test_images_are_those_of_the_iso(found: list[tuple[Any, Any]]) -> None:

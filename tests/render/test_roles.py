@@ -9,7 +9,7 @@ import pytest
 
 from buildchain import catalog
 
-from .conftest import TREE
+from .conftest import MACHINES, TREE
 from .test_tree import ROLES, files_of
 
 pytestmark = pytest.mark.render
@@ -116,4 +116,25 @@ def test_authorities_are_made_once(rendered: dict[str, Any]) -> None:
         if functions[number] == "metalk8s_pki.private_key":
             assert (arguments["key_bits"], arguments["kept"]) == (3072, True)
     pairs = states[first]["arguments"]["pairs"]
-    assert len(pairs) == 7
+    assert len(pairs) == 6
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("role", ROLES)
+def test_loopback_is_never_open_to_neighbours(
+    rendered: dict[str, Any], machine: str, role: str
+) -> None:
+    """Rules are there before the setting that needs them, and go after it (CVE-2020-8558)."""
+
+    def order(sls: str) -> list[str]:
+        return [state["id"] for state in rendered[machine]["sls"][sls]["states"]]
+
+    forward, back = order(f"metalk8s.roles.{role}"), order(f"metalk8s.roles.{role}.absent")
+    loaded = forward.index("The rules of MetalK8s are loaded")
+    for later in (
+        "Have the settings of the kernel at every start",
+        "Set net ipv4 conf all route_localnet",
+        "Run the kubelet",
+    ):
+        assert loaded < forward.index(later)
+    assert back.index("Close loopback to neighbours") < back.index("Unload the rules of MetalK8s")

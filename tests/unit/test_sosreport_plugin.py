@@ -226,6 +226,18 @@ def test_collection_without_a_cluster(plugin: Any, tmp_path: pathlib.Path) -> No
     assert asked.copied == ["/etc/kubernetes/manifests/etcd.yaml"]
 
 
+@pytest.mark.parametrize("options", [{}, {"all": True, "podlogs": True, "all_logs": True}])
+def test_who_did_what_stays_on_the_machine(
+    plugin: Any, tmp_path: pathlib.Path, options: dict[str, bool]
+) -> None:
+    """The audit log has the arguments of commands in pods: no mask knows which are secret."""
+    _write(tmp_path, *LOGS, "var/log/kube-audit/audit.log")
+    asked = plugin.MetalK8s(tmp_path, options, {})
+    asked.setup()
+    assert any("/var/log/pods/" in command for command in asked.commands)
+    assert not [what for what in (*asked.commands, *asked.copied) if "audit" in what]
+
+
 def test_options(plugin: Any, tmp_path: pathlib.Path) -> None:
     _write(
         tmp_path,

@@ -2,6 +2,7 @@
 {%- set kernel = metalk8s.kernel %}
 
 include:
+  - metalk8s.firewall.running
   - metalk8s.tools.installed
 
 Create the folders of settings of the kernel:
@@ -50,6 +51,7 @@ Have the settings of the kernel at every start:
     - mode: "0644"
     - require:
       - file: Create the folders of settings of the kernel
+      - test: The rules of MetalK8s are loaded
 
 {%- for setting, value in kernel.settings.items() %}
 {%- set file = "/proc/sys/" ~ setting | replace(".", "/") %}
@@ -59,6 +61,7 @@ Set {{ setting | replace(".", " ") }}:
     - name: echo {{ value }} >{{ file }}
     - unless: test "$(cat {{ file }})" = "{{ value }}"
     - require:
+      - test: The rules of MetalK8s are loaded # one of them opens loopback to neighbours
 {%- for module in kernel.modules %}
       - cmd: Load the module {{ module }}
 {%- endfor %}

@@ -16,3 +16,11 @@ Remove the certificates of the API server:
       - {{ metalk8s.kube_apiserver.encryption }}
     - require:
       - metalk8s_static_pod: Stop the API server
+
+Remove the rules and the audit log of the API server:
+  file.absent:
+    - names:
+      - {{ metalk8s.kube_apiserver.config_folder }}
+      - {{ metalk8s.kube_apiserver.audit.folder }}
+    - require:
+      - metalk8s_static_pod: Stop the API server

@@ -29,12 +29,17 @@ Run the API server:
       - {{ pki.service_accounts.path }}.key
       - {{ pki.service_accounts.path }}.pub
       - {{ metalk8s.kube_apiserver.encryption }}
+      - {{ metalk8s.kube_apiserver.config_folder }}/audit-policy.yaml
+      - {{ metalk8s.kube_apiserver.config_folder }}/admission.yaml
     - require:
       - metalk8s_credentials: Sign the certificate of the API server
       - metalk8s_credentials: Sign the certificate of the API server towards kubelets
       - metalk8s_credentials: Sign the certificate of the API server towards etcd
       - metalk8s_credentials: Sign the certificate of the API server towards its extensions
       - metalk8s_credentials: Make the key that encrypts Secrets
+      - file: Say what the API server records
+      - file: Say what the API server admits
+      - file: Create the audit log
       - service: Run the kubelet
 
 The API server answers:

@@ -2,6 +2,8 @@
 
 include:
   - metalk8s.kube-apiserver.running
+  # it is root on the node's network: without the policies, none of its pods is taken
+  - metalk8s.pod-security.deployed
 
 Deploy kube-proxy:
   metalk8s_kubernetes.applied:
@@ -10,3 +12,4 @@ Deploy kube-proxy:
         metalk8s: {{ metalk8s | json }}
     - require:
       - metalk8s_kubernetes: The API server answers
+      - metalk8s_kubernetes: Say which pods are taken from whom

@@ -7,8 +7,6 @@ include:
   - metalk8s.authorities
   - metalk8s.salt-master.created
 
-{{ certificate(metalk8s, "the Salt API", master.config_folder ~ "/tls/server", "salt_api", master.account.name) }}
-
 {{ certificate(metalk8s, "the Salt master", master.config_folder ~ "/tls/master", "salt_master",
                master.account.name) }}
 

@@ -1,4 +1,4 @@
-# The master of all machines' Salt, with its HTTP interface: a pod that the kubelet runs without an API server.
+# The master of all machines' Salt: a pod that the kubelet runs without an API server.
 include:
   - metalk8s.salt-master.created
   - metalk8s.salt-master.certified

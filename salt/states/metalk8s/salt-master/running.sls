@@ -26,23 +26,13 @@ Run the Salt master:
     - config_files:
       - {{ master.config_folder }}/master.d/metalk8s.conf
       - {{ metalk8s.pki.authorities.salt.path }}.crt
-{%- for pair in ("master", "server") %}
-      - {{ master.config_folder }}/tls/{{ pair }}.crt
-      - {{ master.config_folder }}/tls/{{ pair }}.key
-{%- endfor %}
+      - {{ master.config_folder }}/tls/master.crt
+      - {{ master.config_folder }}/tls/master.key
     - require:
       - file: Configure the Salt master
       - file: Create the folder of the Salt master
       - file: Give the bootstrap configuration to the Salt master
       - metalk8s_salt_keys: Let the Salt master and the minion of this machine know each other
-      - metalk8s_credentials: Sign the certificate of the Salt API
       - metalk8s_credentials: Sign the certificate of the Salt master
       - service: Run the kubelet
       - metalk8s_tls: The repositories answer
-
-The Salt API answers:
-  metalk8s_tls.answers:
-    - name: {{ master.url }}/
-    - authority: {{ metalk8s.pki.authorities.salt_api.path }}.crt
-    - require:
-      - metalk8s_static_pod: Run the Salt master

@@ -2,6 +2,7 @@
 include:
   - metalk8s.cluster.absent
   - metalk8s.kube-proxy.absent
+  - metalk8s.pod-security.absent
   - metalk8s.kube-scheduler.absent
   - metalk8s.kube-controller-manager.absent
   - metalk8s.kube-apiserver.absent
@@ -14,8 +15,8 @@ include:
   - metalk8s.renewal.absent
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent
-  - metalk8s.firewall.absent
   - metalk8s.kernel.absent
+  - metalk8s.firewall.absent
   - metalk8s.tools.absent
   - metalk8s.repo.absent
   - metalk8s.authorities.absent

@@ -6,5 +6,6 @@ include:
   - metalk8s.salt-minion
   - metalk8s.roles.etcd
   - metalk8s.roles.master
+  - metalk8s.pod-security
   - metalk8s.kube-proxy
   - metalk8s.cluster

@@ -7,8 +7,8 @@ include:
   - metalk8s.renewal.absent
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent
-  - metalk8s.firewall.absent
   - metalk8s.kernel.absent
+  - metalk8s.firewall.absent
   - metalk8s.tools.absent
   - metalk8s.repo.absent
   - metalk8s.authorities.absent

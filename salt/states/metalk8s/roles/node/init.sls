@@ -4,8 +4,8 @@ include:
   - metalk8s.authorities
   - metalk8s.repo
   - metalk8s.tools
-  - metalk8s.kernel
   - metalk8s.firewall
+  - metalk8s.kernel
   - metalk8s.container-engine
   - metalk8s.kubelet
   - metalk8s.renewal

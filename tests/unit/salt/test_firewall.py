@@ -1,0 +1,188 @@
+"""The rules for the packet filter admit what the table of ports does, and are loaded when due."""
+
+from __future__ import annotations
+
+import ipaddress
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import firewall
+from tests.firewall import TCP, VRRP, Packet
+
+PORTS: dict[str, dict[str, Any]] = yaml.safe_load(
+    (firewall.ROOT / "salt/states/metalk8s/parameters/ports.yaml").read_text(encoding="utf-8")
+)
+HERE = "10.100.0.2"
+ADDRESSES = st.integers(min_value=0x0A640000, max_value=0x0A640FFF).map(
+    lambda number: str(ipaddress.ip_address(number))
+)
+NETWORKS = st.builds(
+    lambda address, bits: str(ipaddress.ip_network(f"{address}/{bits}", strict=False)),
+    ADDRESSES,
+    st.integers(min_value=20, max_value=32),
+)
+NUMBERS = sorted({port["number"] for port in PORTS.values() if "number" in port} | {22, 80, 10255})
+
+
+def is_admitted(packet: Packet, masters: list[str], networks: list[str]) -> bool:
+    """Say what docs/reference/ports.md says."""
+    if packet.interface == "lo" or packet.state in ("established", "related"):
+        return True
+    if packet.destination != HERE:
+        return True
+    for port in PORTS.values():
+        asked = packet.protocol == TCP and port.get("number") == packet.port
+        if asked or ("protocol" in port and packet.protocol == VRRP):
+            if port.get("open_to") == "masters":
+                return packet.source in masters
+            if port.get("open_to") == "machines":
+                source = ipaddress.ip_address(packet.source)
+                return any(source in ipaddress.ip_network(network) for network in networks)
+    return True
+
+
+PACKETS = st.builds(
+    Packet,
+    source=ADDRESSES,
+    destination=st.just(HERE) | ADDRESSES,
+    port=st.sampled_from(NUMBERS),
+    protocol=st.sampled_from([TCP, TCP, 17, VRRP]),
+    interface=st.sampled_from(["eth0", "eth0", "cni0", "lo"]),
+    state=st.sampled_from(["new", "new", "invalid", "untracked", "established", "related"]),
+)
+
+
+@given(
+    st.lists(ADDRESSES, max_size=3),
+    st.lists(NETWORKS, min_size=1, max_size=3),
+    st.lists(PACKETS, min_size=1, max_size=10),
+)
+def test_rules_admit_what_the_table_does(masters, networks, packets):
+    masters = [HERE, *masters]
+    plane = {"address": HERE, "masters": masters, "networks": networks}
+    rules = firewall.render("ports.nft", firewall.known(**plane))
+    # Whom the rules name exactly is seldom met by chance.
+    packets += [Packet(master, HERE, port) for master in masters for port in NUMBERS]
+    for packet in packets:
+        expected = "accept" if is_admitted(packet, masters, networks) else "drop"
+        assert firewall.verdict(rules, "ports", packet) == expected, packet
+
+
+def test_a_stranger_reaches_nothing_that_is_for_the_cluster():
+    rules = firewall.render("ports.nft", firewall.known(address=HERE))
+    closed = {
+        number
+        for number in NUMBERS
+        if firewall.verdict(rules, "ports", Packet("192.0.2.1", HERE, number)) == "drop"
+    }
+    assert closed == {2379, 2380, 4505, 4506, 5443, 10250}
+
+
+def test_vrrp_has_a_rule_where_keepalived_runs_alone():
+    metalk8s = firewall.known()
+    assert f"ip protocol {VRRP}" in firewall.render("ports.nft", metalk8s)
+    del metalk8s["ports"]["keepalived"]
+    assert "protocol" not in firewall.render("ports.nft", metalk8s)
+
+
+def test_who_is_unknown_stops_it():
+    metalk8s = firewall.known()
+    metalk8s["ports"]["etcd_clients"]["open_to"] = "friends"
+    with pytest.raises(Exception, match="friends"):
+        firewall.render("ports.nft", metalk8s)
+
+
+@pytest.mark.parametrize(
+    ("packet", "expected"),
+    [
+        (Packet("10.0.0.9", "127.0.0.1", 10249), "drop"),
+        (Packet("10.0.0.9", "127.8.8.8", 53, protocol=17), "drop"),
+        (Packet("127.0.0.1", HERE, 6443), "drop"),
+        (Packet("10.233.0.3", "127.0.0.1", 10249, interface="cni0"), "drop"),
+        (Packet("10.0.0.9", "127.0.0.1", 10249, state="established"), "drop"),
+        (Packet("127.0.0.1", "127.0.0.1", 10249, interface="lo"), "accept"),
+        (Packet("10.0.0.9", HERE, 10249), "accept"),
+    ],
+)
+def test_loopback_is_the_machines_own(packet, expected):
+    rules = firewall.render("loopback.nft", firewall.known())
+    assert firewall.verdict(rules, "loopback", packet) == expected
+    assert "hook prerouting priority raw;" in rules, "before anything rewrites addresses"
+
+
+FAKES = {
+    # Which units are enabled or active stands in a file.
+    "systemctl": 'echo "$2 $3" | grep -qxFf "$STATE"',
+    "nft": 'echo "$@" >>"$CALLS"; test "$1" != list || grep -qxF "$5" "$THERE"',
+}
+BOTH = ("is-enabled firewalld.service", "is-active firewalld.service")
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """Return what runs the script: firewalld's state, the chains there are → exit and calls."""
+    for name, body in FAKES.items():
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    def run(
+        *arguments: str, own_rules: bool = False, state: tuple[str, ...] = (), there: str = ""
+    ) -> tuple[int, list[str]]:
+        files = {"STATE": "\n".join((*state, "end")), "CALLS": "", "THERE": there}
+        for name, text in files.items():
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            monkeypatch.setenv(name, str(tmp_path / name))
+        metalk8s = firewall.known()
+        metalk8s["firewall"]["own_rules"] = own_rules
+        load = pathlib.Path(tmp_path / "load.sh")
+        load.write_text(firewall.render("load.sh", metalk8s), encoding="utf-8")
+        done = subprocess.run(["/bin/sh", load, *arguments], check=False)
+        calls = (tmp_path / "CALLS").read_text(encoding="utf-8").splitlines()
+        return done.returncode, calls
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("own_rules", "state", "chains"),
+    [
+        (False, (), "ports"),
+        (False, BOTH[:1], "loopback"),
+        (False, BOTH[1:], "loopback"),
+        (False, BOTH, "loopback"),
+        (False, ("is-active nftables.service",), "ports"),
+        (True, (), "loopback"),
+        (True, BOTH, "loopback"),
+    ],
+)
+def test_what_is_loaded(script, own_rules, state, chains):
+    status, calls = script(own_rules=own_rules, state=state)
+    assert (status, calls) == (0, [f"--file /etc/metalk8s/firewall/{chains}.nft"])
+
+
+@pytest.mark.parametrize(
+    ("own_rules", "state", "there", "is_well"),
+    [
+        (False, (), "loopback\nports", True),
+        (False, (), "loopback", False),
+        (False, (), "ports", False),
+        (False, (), "", False),
+        (False, BOTH, "loopback", True),
+        (False, BOTH, "loopback\nports", True),
+        (False, BOTH, "", False),
+        (True, (), "loopback", True),
+        (True, (), "", False),
+    ],
+)
+def test_what_is_missing_is_seen(script, own_rules, state, there, is_well):
+    status, calls = script("--check", own_rules=own_rules, state=state, there=there)
+    assert (status == 0) is is_well
+    assert not [call for call in calls if not call.startswith("list ")]
