@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 PROGRAM = "qemu-system-x86_64"
 FLAGS, DEVICE = pathlib.Path("/proc/cpuinfo"), pathlib.Path("/dev/kvm")
-# The plainest processor: programs that find AVX2 or carry-less multiplication use them, and emulated
-# these cost more than they save (SHA-256 by Go takes 7 times as long, JSON by Python 1.7).
+# The plainest processor: programs that find AVX2 or carry-less multiplication use them, and
+# emulated these cost more than they save (SHA-256 by Go takes 7 times as long, JSON by Python 1.7).
 EMULATED = ("-accel", "tcg,thread=multi", "-cpu", "qemu64")
 HARDWARE = ("-accel", "kvm", "-cpu", "host")
 # Hardware that works has a kernel print its first line at once; emulated ones print within 3 s.
