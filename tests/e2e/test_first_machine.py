@@ -141,7 +141,8 @@ def let_through(journey: Journey) -> None:
     assert refused.returncode == 22, refused.stdout + refused.stderr
     assert "chain input of table inet filter drops what no rule lets through" in refused.stderr
     [rules] = EXAMPLE.findall((ROOT / "docs/reference/ports.md").read_text(encoding="utf-8"))
-    machine.shell(f"cat >>{RULES}", rules.replace("10.50.0.2", machine.address))
+    own = rules.replace("10.50.0.0/24", SUBNET).replace("10.50.0.2", machine.address)
+    machine.shell(f"cat >>{RULES}", own)
     machine.shell("systemctl reload nftables")
     settings = {**machine.configuration(), "site": {"firewall": {"own_rules": True}}}
     machine.write("/etc/metalk8s/bootstrap.yaml", json.dumps(settings))
