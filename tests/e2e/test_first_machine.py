@@ -38,6 +38,8 @@ CUTS = int(os.environ.get("METALK8S_POWER_CUTS", "2"))
 LATEST = float(os.environ.get("METALK8S_LATEST_CUT", "150"))
 SEED = int(os.environ.get("METALK8S_SEED", time.time_ns() % 10**6))
 KEY = "/root/metalk8s.gpg"
+# Seconds until something runs: emulated, beside other work, a whole cluster takes ten minutes.
+PATIENCE = 900
 # What every program may leave: what it has logged, and what it can make again.
 KEPT = ("/var/log/*", "/var/cache/*", "/tmp/*", "/root/*", "/var/tmp/*", "/var/lib/systemd/*")
 RECORDS = ("/var/lib/dpkg/*", "/var/lib/apt/*", "/etc/ld.so.cache", "/etc/alternatives/*")
@@ -197,8 +199,10 @@ def test_control_plane_runs(journey: Journey) -> None:
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     for name in (*names, "repositories", "salt-master"):
         pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
-        journey.machine.wait(f"{pod} | grep -E '(1/1|2/2) +Running'", 300)
-    journey.machine.kubectl("-n kube-system rollout status daemonset/kube-proxy --timeout=300s")
+        journey.machine.wait(f"{pod} | grep -E '(1/1|2/2) +Running'", PATIENCE)
+    journey.machine.kubectl(
+        f"-n kube-system rollout status daemonset/kube-proxy --timeout={PATIENCE}s"
+    )
 
 
 @pytest.mark.soak
@@ -206,7 +210,7 @@ def test_pod_serves(journey: Journey) -> None:
     """It runs, has logs, takes commands, and its Service is reached by address and by node port."""
     machine = journey.machine
     machine.kubectl("apply -f -", WEB.format(version=machine.version, nginx=journey.nginx))
-    machine.kubectl("wait --for=condition=Ready pod/web --timeout=300s")
+    machine.kubectl(f"wait --for=condition=Ready pod/web --timeout={PATIENCE}s")
     assert machine.kubectl("logs web").strip() == "started"
     assert machine.kubectl("exec web -- id -u").strip() == "0"
     is_served(machine)
@@ -217,7 +221,7 @@ def is_served(machine: VirtualMachine) -> None:
     address = machine.kubectl("get service web -o jsonpath='{.spec.clusterIP}'")
     for place in (address, f"{machine.address}:30080"):
         read = f"import urllib.request as u; print(u.urlopen('http://{place}/').read().decode())"
-        assert "it works" in machine.wait(f'python3.11 -c "{read}"', 120)
+        assert "it works" in machine.wait(f'python3.11 -c "{read}"', PATIENCE)
 
 
 @pytest.mark.soak
@@ -236,10 +240,10 @@ def test_everything_is_back_after_a_reboot(journey: Journey) -> None:
     """By itself: ISO, node, API, and what ran."""
     machine = journey.machine
     machine.restart()
-    machine.wait(f"{KUBECTL} get --raw /readyz", 300)
-    machine.kubectl("wait --for=condition=Ready node/bootstrap --timeout=300s")
+    machine.wait(f"{KUBECTL} get --raw /readyz", PATIENCE)
+    machine.kubectl(f"wait --for=condition=Ready node/bootstrap --timeout={PATIENCE}s")
     assert "MANIFEST" in machine.shell(f"ls {journey.place}")
-    machine.kubectl("wait --for=condition=Ready pod/web --timeout=300s")
+    machine.kubectl(f"wait --for=condition=Ready pod/web --timeout={PATIENCE}s")
     is_served(machine)
 
 
