@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import os
 import pathlib
 from typing import Any
 
 import pytest
 
 from buildchain import catalog, listing
-from buildchain.actions import completeness, contents
+from buildchain.actions import completeness, contents, floor
+from buildchain.tasks import context
 from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.integration
 
 PINS = catalog.load(ROOT, "default")
-GIVEN = {"debian": PINS.base_packages, "redhat": PINS.redhat_minimal}
 
 
 class Without:
@@ -42,18 +43,28 @@ _MEDIUM: dict[str, Any] = {}
 
 def missed(path: str) -> str:
     """Return the path of a file whose loss nobody sees, or nothing."""
-    found = completeness.find(Without(**_MEDIUM, gone=path), PINS.unused_images, GIVEN)
+    medium = Without(_MEDIUM["files"], _MEDIUM["paths"], path)
+    found = completeness.find(medium, PINS.unused_images, _MEDIUM["given"])
     return "" if any(path in problem for problem in found) else path
 
 
-def test_the_iso_is_complete(iso: pathlib.Path) -> None:
+@pytest.fixture(scope="module")
+def given(build_root: pathlib.Path) -> dict[str, tuple[str, ...]]:
+    """Return what machines of each family have without us."""
+    layout = context.load(ROOT, {**os.environ, "BUILD_ROOT": str(build_root)}).layout
+    return {"debian": floor.names(layout), "redhat": PINS.redhat_minimal}
+
+
+def test_the_iso_is_complete(iso: pathlib.Path, given: dict[str, tuple[str, ...]]) -> None:
     """Out of the image itself: what is read is what a machine will read."""
     with contents.opened(iso) as medium:
-        assert completeness.find(medium, PINS.unused_images, GIVEN) == []
+        assert completeness.find(medium, PINS.unused_images, given) == []
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_every_object_is_missed(build_root: pathlib.Path, every: bool) -> None:
+def test_every_object_is_missed(
+    build_root: pathlib.Path, given: dict[str, tuple[str, ...]], every: bool
+) -> None:
     """All that states and scripts consist of, and one of each other kind of thing, in turn.
 
     :param every: each of each kind.
@@ -68,7 +79,7 @@ def test_every_object_is_missed(build_root: pathlib.Path, every: bool) -> None:
     chosen = [next(group) for _, group in itertools.groupby(others, key=kind)]
     tried = sorted({*followed, *(others if every else chosen)} - {listing.NAME})
     with concurrent.futures.ProcessPoolExecutor(
-        2, initializer=_MEDIUM.update, initargs=({"files": files, "paths": paths},)
+        2, initializer=_MEDIUM.update, initargs=({"files": files, "paths": paths, "given": given},)
     ) as pool:
         lost = pool.map(missed, tried, chunksize=8)
         assert [path for path in lost if path] == []
