@@ -1,6 +1,5 @@
 """Versions of Debian packages sort as dpkg sorts them."""
 
-import shutil
 import subprocess
 
 import pytest
@@ -59,10 +58,10 @@ def test_version_of_the_authors(version, authors):
     assert debian_version.upstream(version) == authors
 
 
-@pytest.mark.skipif(not shutil.which("dpkg"), reason="dpkg is not installed")
-@given(VERSION, VERSION)
-def test_dpkg_agrees(one, other):
+@given(one=VERSION, other=VERSION)
+def test_dpkg_agrees(require, one, other):
+    dpkg = require("dpkg")
     keys = debian_version.key(one), debian_version.key(other)
     for sign, holds in (("lt", keys[0] < keys[1]), ("eq", keys[0] == keys[1])):
-        argv = ["dpkg", "--compare-versions", one, sign, other]
+        argv = [dpkg, "--compare-versions", one, sign, other]
         assert (subprocess.run(argv, check=False, capture_output=True).returncode == 0) is holds
