@@ -156,6 +156,12 @@ def first(
 
 
 @pytest.fixture(scope="session")
+def cluster(first: Bootstrapped) -> Machine:
+    """Return that machine, for tests that only want the cluster."""
+    return first.machine
+
+
+@pytest.fixture(scope="session")
 def salt_venv() -> pathlib.Path:
     """Return an environment of the system's Python that has Salt."""
     default = ROOT / "_build" / "salt-environment"

@@ -1,6 +1,6 @@
 """Certificates through the Salt master, on the machine that bootstrap.sh made: who gets which.
 
-Runs ``docker``. The fixture ``first`` comes from ``conftest.py``.
+Runs ``docker``. The fixture ``cluster`` comes from ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.testbed.machine import Bootstrapped, Machine
+from tests.testbed.machine import Machine
 
 pytestmark = pytest.mark.integration
 
@@ -37,12 +37,6 @@ cp {STRANGER}/pki/minion.pub {ACCEPTED}/stranger
 """
 
 Ask = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def cluster(first: Bootstrapped) -> Machine:
-    """Return the machine that has the authorities."""
-    return first.machine
 
 
 @pytest.fixture(scope="module")

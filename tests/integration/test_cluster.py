@@ -1,6 +1,6 @@
 """The cluster that bootstrap.sh made of a machine: what it is like, and that it can be taken back.
 
-Runs ``docker``. The fixture ``first`` comes from ``conftest.py``.
+Runs ``docker``. The fixture ``cluster`` comes from ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from tests.integration.conftest import ROOT, require
 from tests.testbed.machine import (
     KUBECTL,
     PASSWORD,
-    Bootstrapped,
     Machine,
     changed,
     changes,
@@ -71,12 +70,6 @@ spec:
   selector: {{app: web}}
   ports: [{{port: 80, targetPort: 8080, nodePort: 30080}}]
 """
-
-
-@pytest.fixture(scope="session")
-def cluster(first: Bootstrapped) -> Machine:
-    """Return the machine that is a cluster."""
-    return first.machine
 
 
 def test_node_is_ready(cluster: Machine) -> None:

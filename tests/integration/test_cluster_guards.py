@@ -1,6 +1,6 @@
 """What the API server of a cluster records and refuses: docs/reference/guards.md.
 
-Runs ``docker``. The fixture ``first`` comes from ``conftest.py``.
+Runs ``docker``. The fixture ``cluster`` comes from ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.integration.questions import ALMIGHTY, asked
-from tests.testbed.machine import KUBECTL, Bootstrapped, Machine
+from tests.testbed.machine import KUBECTL, Machine
 
 pytestmark = pytest.mark.integration
 
@@ -27,12 +27,6 @@ SPACE = "ordinary"
 ACCOUNT = f"system:serviceaccount:{SPACE}:default"
 ORDINARY = f"{KUBECTL} --as={ACCOUNT} --namespace={SPACE}"
 PSP = "kubernetes.io/psp"
-
-
-@pytest.fixture(scope="module")
-def cluster(first: Bootstrapped) -> Machine:
-    """Return the machine that is a cluster."""
-    return first.machine
 
 
 @pytest.fixture(scope="module")

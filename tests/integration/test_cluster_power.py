@@ -3,7 +3,7 @@
 Every policy of the table × every role: given or refused as the table says; and what is given can do
 what its owner has to, and no more, whatever headers come with it.
 
-Runs ``docker``. The fixture ``first`` comes from ``conftest.py``.
+Runs ``docker``. The fixture ``cluster`` comes from ``conftest.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 from tests.integration.conftest import ROOT
 from tests.integration.questions import ALMIGHTY, DATA, FRONT_PROXY, PKI, asked, review
-from tests.testbed.machine import LOCAL, SALT_CALL, Bootstrapped, Machine
+from tests.testbed.machine import LOCAL, SALT_CALL, Machine
 
 pytestmark = pytest.mark.integration
 
@@ -70,12 +70,6 @@ HEADERS: dict[str, dict[str, str]] = {
     },
 }
 IMPERSONATION = {"Impersonate-User": "kubernetes-admin", "Impersonate-Group": "system:masters"}
-
-
-@pytest.fixture(scope="module")
-def cluster(first: Bootstrapped) -> Machine:
-    """Return the machine that has the authorities."""
-    return first.machine
 
 
 @pytest.fixture(scope="module")
