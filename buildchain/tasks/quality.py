@@ -241,7 +241,7 @@ def task_test() -> Iterator[Task]:
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
         ("render", root, "tests/render", (), salt),
-        ("integration", root, "tests/integration", (), whole),
+        ("integration", root, "tests/integration", GROUPED, whole),
         ("e2e", root, "tests/e2e", (), whole),
     ):
         yield _task(
