@@ -13,6 +13,7 @@ import os
 import pathlib
 import ssl
 import tempfile
+import time
 import urllib.parse
 from typing import Any
 
@@ -23,9 +24,11 @@ MANAGER = "metalk8s"
 PRIVATE = "/run"  # in memory, for what OpenSSL takes from a file only
 TIMEOUT = 30  # seconds, for one answer
 APPLY = "application/apply-patch+yaml"
-STRATEGIC = "application/strategic-merge-patch+json"
-OK = 200
+MERGE = "application/merge-patch+json"
 NOT_FOUND = 404
+CONFLICT = 409
+BUSY = 429  # too many requests: the API server names the seconds to wait
+ATTEMPTS = 10
 
 
 class ApiError(Exception):
@@ -60,10 +63,21 @@ class Client:
     def call(
         self, method: str, path: str, body: object = None, content: str = "application/json"
     ) -> Any:
-        """Ask once.
+        """Ask, and again for as long as the API server is too busy.
 
         :raises ApiError: no answer, or one that is not a success.
         """
+        for _ in range(ATTEMPTS):
+            status, said, pause = self._ask(method, path, body, content)
+            if status != BUSY:
+                break
+            time.sleep(pause)
+        if status >= http.client.MULTIPLE_CHOICES:
+            raise ApiError(status, _message(said))
+        return json.loads(said) if said.startswith("{") else said
+
+    def _ask(self, method: str, path: str, body: object, content: str) -> tuple[int, str, float]:
+        """Ask once; return the status, the answer, and how long to wait before asking again."""
         connection = http.client.HTTPSConnection(
             self.server.hostname or "", self.server.port, context=self.tls, timeout=TIMEOUT
         )
@@ -73,13 +87,12 @@ class Client:
             connection.request(method, path, text, headers)
             answer = connection.getresponse()
             said = answer.read().decode("utf-8")
+            pause = float(answer.getheader("Retry-After") or 1)
         except (OSError, http.client.HTTPException) as error:
             raise ApiError(0, f"{self.server.netloc} does not answer: {error}") from error
         finally:
             connection.close()
-        if answer.status >= http.client.MULTIPLE_CHOICES:
-            raise ApiError(answer.status, _message(said))
-        return json.loads(said) if said.startswith("{") else said
+        return answer.status, said, pause
 
     def path(self, api_version: str, kind: str, name: str, namespace: str = "") -> str:
         """Name an object as the API does.
@@ -176,8 +189,11 @@ def delete(objects: list[dict[str, Any]], test: bool = False, kubeconfig: str = 
     for unwanted in reversed([one for one in objects if one["kind"] != "Namespace"]):
         metadata = unwanted["metadata"]
         namespace = metadata.get("namespace", "")
-        path = client.path(unwanted["apiVersion"], unwanted["kind"], metadata["name"], namespace)
         try:
+            # Without its CustomResourceDefinition, a kind is not known either.
+            path = client.path(
+                unwanted["apiVersion"], unwanted["kind"], metadata["name"], namespace
+            )
             client.call("GET" if test else "DELETE", path)
             gone.append(_label(unwanted))
         except ApiError as error:
@@ -194,32 +210,27 @@ def mark_node(
     test: bool = False,
     kubeconfig: str = "",
 ) -> dict[str, Any]:
-    """Add labels, annotations and taints to a node; others' stay.
+    """Give a node labels, annotations and taints, and take back what it once got from here.
 
-    :return: what was missing.
-    :raises ApiError: there is no such node.
+    :return: what changes, as ``metalk8s_marks.plan`` says.
+    :raises ApiError: there is no such node, or others change it all the time.
     """
     client = Client(kubeconfig)
     path = client.path("v1", "Node", name)
-    node = client.call("GET", path)
-    metadata = node["metadata"]
-    there = node["spec"].get("taints", [])
-    missing = {
-        "labels": _other(labels, metadata.get("labels", {})),
-        "annotations": _other(annotations, metadata.get("annotations", {})),
-        "taints": [taint for taint in taints if taint not in there],
-    }
-    missing = {part: values for part, values in missing.items() if values}
-    if missing and not test:
-        patch: dict[str, Any] = {
-            "metadata": {
-                part: missing[part] for part in ("labels", "annotations") if part in missing
-            }
-        }
-        if "taints" in missing:
-            patch["spec"] = {"taints": missing["taints"]}
-        client.call("PATCH", f"{path}?fieldManager={MANAGER}", patch, STRATEGIC)
-    return missing
+    for attempt in range(1, ATTEMPTS + 1):
+        node = client.call("GET", path)
+        changes, patch = __salt__["metalk8s_marks.plan"](node, labels, annotations, taints)
+        if test or not changes:
+            return changes
+        try:
+            client.call("PATCH", f"{path}?fieldManager={MANAGER}", patch, MERGE)
+        except ApiError as error:
+            # Somebody changed it since it was read: the list of taints may be another one.
+            if error.status != CONFLICT or attempt == ATTEMPTS:
+                raise
+            continue
+        return changes
+    raise AssertionError("the last attempt returns or raises")
 
 
 def why_not_ready(name: str, kubeconfig: str = "") -> str:
@@ -231,10 +242,6 @@ def why_not_ready(name: str, kubeconfig: str = "") -> str:
         if condition["type"] == "Ready":
             return "" if condition["status"] == "True" else str(condition["message"])
     return "it has not said anything yet"
-
-
-def _other(wanted: dict[str, str], there: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in wanted.items() if there.get(key) != value}
 
 
 def _lasting(document: dict[str, Any]) -> dict[str, Any]:

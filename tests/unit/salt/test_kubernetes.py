@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import copy
 import http.client
+import itertools
 import json
 import pathlib
 import ssl
 import types
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -36,6 +37,17 @@ CONFIG = {
 CONFIG_PATH = "/api/v1/namespaces/kube-system/configmaps/c"
 
 
+def merged(there: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Apply a JSON merge patch (RFC 7386)."""
+    result = {key: value for key, value in there.items() if patch.get(key, value) is not None}
+    for key, value in patch.items():
+        if isinstance(value, dict):
+            result[key] = merged(result.get(key) or {}, value)
+        elif value is not None:
+            result[key] = value
+    return result
+
+
 def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
@@ -48,17 +60,26 @@ class Cluster:
         self.asked: list[tuple[str, str, str]] = []
         self.down = False
         self.refuses = ""
+        self.busy = 0
         self.version = 0
+        self.before_merge: Callable[[], None] = lambda: None
 
     def answer(self, method: str, target: str, body: Any, content: str) -> tuple[int, Any]:
         url = urllib.parse.urlsplit(target)
         self.asked.append((method, target, content))
+        if self.busy:
+            self.busy -= 1
+            return 429, {"kind": "Status", "message": "too many requests"}
         if url.path == "/readyz":
             return 200, "ok"
+        if url.path.startswith("/apis/gone"):
+            return 404, {"kind": "Status", "message": "not found"}
         if url.path in RESOURCES:
             return 200, {"resources": RESOURCES[url.path]}
         if self.refuses and method == "PATCH":
             return 422, {"kind": "Status", "message": self.refuses}
+        if method == "PATCH" and content == "application/merge-patch+json":
+            return self.merge(url.path, body)
         if method == "PATCH":
             return 200, self.patch(url, body)
         if url.path not in self.objects:
@@ -66,6 +87,16 @@ class Cluster:
         if method == "DELETE":
             return 200, self.objects.pop(url.path)
         return 200, self.objects[url.path]
+
+    def merge(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        self.before_merge()
+        there = self.objects[path]
+        if body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+            return 409, {"kind": "Status", "message": "the object has been modified"}
+        self.version += 1
+        self.objects[path] = merged(there, body)
+        self.objects[path]["metadata"]["resourceVersion"] = str(self.version)
+        return 200, self.objects[path]
 
     def patch(self, url: urllib.parse.SplitResult, body: dict[str, Any]) -> dict[str, Any]:
         there = copy.deepcopy(self.objects.get(url.path, {"metadata": {}}))
@@ -103,7 +134,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
         def getresponse(self) -> Any:
             text = self.said if isinstance(self.said, str) else json.dumps(self.said)
-            return types.SimpleNamespace(status=self.status, read=text.encode)
+            return types.SimpleNamespace(
+                status=self.status, read=text.encode, getheader=lambda name: "0.01"
+            )
 
         def close(self) -> None:
             pass
@@ -127,7 +160,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 @pytest.fixture
 def kubernetes(tmp_path: pathlib.Path, cluster: Cluster) -> Iterator[Any]:
     """Load the module, with a kubeconfig and a folder for what OpenSSL must read from a file."""
-    module = load("_modules/metalk8s_kubernetes")
+    plan = load("_modules/metalk8s_marks").plan
+    module = load("_modules/metalk8s_kubernetes", salt={"metalk8s_marks.plan": plan})
     document = {
         "clusters": [
             {
@@ -203,9 +237,10 @@ def test_get_and_delete(kubernetes: Any, cluster: Cluster) -> None:
     """What is not there is no error; namespaces are never deleted."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
     daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}}
+    unknown = {"apiVersion": "gone.io/v1", "kind": "Pawn", "metadata": {"name": "p"}}
     kubernetes.apply([namespace, CONFIG, daemons])
     assert kubernetes.get("v1", "ConfigMap", "c", "kube-system")["data"] == {"a": "1"}
-    everything = [namespace, CONFIG, daemons]
+    everything = [namespace, CONFIG, daemons, unknown]
     assert kubernetes.delete(everything, test=True) == ["DaemonSet/d", "ConfigMap/kube-system/c"]
     assert kubernetes.delete(everything) == ["DaemonSet/d", "ConfigMap/kube-system/c"]
     assert kubernetes.delete(everything) == []
@@ -222,21 +257,66 @@ def test_ready(kubernetes: Any, cluster: Cluster) -> None:
         kubernetes.get("v1", "Node", "n")
 
 
+NODE = {
+    "metadata": {"name": "n", "labels": {"a": "1", "b": "2"}, "resourceVersion": "7"},
+    "spec": {"taints": [{"key": "theirs", "effect": "NoSchedule"}]},
+}
+TAINT = {"key": "ours", "effect": "NoSchedule"}
+
+
 def test_mark_node(kubernetes: Any, cluster: Cluster) -> None:
-    """Only what is missing is sent, and taints of others stay in the request."""
-    cluster.objects["/api/v1/nodes/n"] = {
-        "metadata": {"name": "n", "labels": {"a": "1", "b": "2"}},
-        "spec": {"taints": [{"key": "theirs", "effect": "NoSchedule"}]},
-    }
-    taint = {"key": "ours", "effect": "NoSchedule"}
-    wanted = ({"a": "1", "c": ""}, {"x": "y"}, [taint])
-    missing = {"labels": {"c": ""}, "annotations": {"x": "y"}, "taints": [taint]}
-    assert kubernetes.mark_node("n", *wanted, test=True) == missing
-    assert len([1 for method, *_ in cluster.asked if method == "PATCH"]) == 0
-    assert kubernetes.mark_node("n", *wanted) == missing
-    assert cluster.asked[-1][2] == "application/strategic-merge-patch+json"
+    """A dry run sends nothing; the second time, nothing is missing."""
+    cluster.objects["/api/v1/nodes/n"] = copy.deepcopy(NODE)
+    wanted = ({"a": "1", "c": ""}, {"x": "y"}, [TAINT])
+    changes = kubernetes.mark_node("n", *wanted, test=True)
+    assert (changes["labels"], changes["taints"]) == ({"c": ""}, [TAINT])
+    assert [method for method, *_ in cluster.asked if method == "PATCH"] == []
+    assert kubernetes.mark_node("n", *wanted) == changes
+    taints = cluster.objects["/api/v1/nodes/n"]["spec"]["taints"]
+    assert taints == [*NODE["spec"]["taints"], TAINT]
+    assert kubernetes.mark_node("n", *wanted) == {}
     with pytest.raises(kubernetes.ApiError, match="not found"):
         kubernetes.mark_node("other", *wanted)
+
+
+def test_a_taint_that_comes_meanwhile_stays(kubernetes: Any, cluster: Cluster) -> None:
+    """The node controller adds taints at any time, also between reading and writing."""
+    cluster.objects["/api/v1/nodes/n"] = copy.deepcopy(NODE)
+    other = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+
+    def taint() -> None:
+        node = cluster.objects["/api/v1/nodes/n"]
+        node["spec"]["taints"].append(other)
+        node["metadata"]["resourceVersion"] = "8"
+        cluster.before_merge = lambda: None
+
+    cluster.before_merge = taint
+    kubernetes.mark_node("n", {}, {}, [TAINT])
+    taints = cluster.objects["/api/v1/nodes/n"]["spec"]["taints"]
+    assert taints == [*NODE["spec"]["taints"], other, TAINT]
+
+
+def test_a_node_that_never_rests_is_an_error(kubernetes: Any, cluster: Cluster) -> None:
+    """After ten attempts, with what the API server says."""
+    cluster.objects["/api/v1/nodes/n"] = copy.deepcopy(NODE)
+    versions = itertools.count(8)
+
+    def change() -> None:
+        node = cluster.objects["/api/v1/nodes/n"]
+        node["metadata"]["resourceVersion"] = str(next(versions))
+
+    cluster.before_merge = change
+    with pytest.raises(kubernetes.ApiError, match="has been modified"):
+        kubernetes.mark_node("n", {}, {}, [TAINT])
+
+
+def test_a_busy_server_is_asked_again(kubernetes: Any, cluster: Cluster) -> None:
+    """As often as it says that it is, up to a limit."""
+    cluster.busy = 3
+    assert list(kubernetes.apply([CONFIG])) == ["ConfigMap/kube-system/c"]
+    cluster.busy = 1000
+    with pytest.raises(kubernetes.ApiError, match="too many requests"):
+        kubernetes.get("v1", "Node", "n")
 
 
 @pytest.mark.parametrize(
