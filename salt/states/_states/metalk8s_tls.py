@@ -1,11 +1,16 @@
-"""Servers of the node, as their users see them: by TLS, with their certificates verified."""
+"""Servers of the node, as their users see them: by TLS, with their certificates verified.
+
+What a program says of its own health on the loopback interface is asked as the kubelet asks.
+"""
 
 from __future__ import annotations
 
 import functools
+import ipaddress
 import socket
 import ssl
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +30,21 @@ def answers(name: str, authority: str, timeout: int = PATIENCE) -> dict[str, Any
     """
     attempt = functools.partial(_read, name, authority)
     return _wait(name, attempt, timeout, f"{name} answers", f"{name} does not answer")
+
+
+def healthy(name: str, timeout: int = PATIENCE) -> dict[str, Any]:
+    """Wait until a program of this machine says of itself that it is healthy.
+
+    As with the kubelet's probes, its certificate is not verified: only this machine can answer.
+
+    :param name: URL on the loopback interface, ``http`` or ``https``.
+    :param timeout: seconds.
+    """
+    host = urllib.parse.urlsplit(name).hostname or ""
+    if not ipaddress.ip_address(host).is_loopback:
+        return _result(name, False, f"{host} is not on the loopback interface: name an authority")
+    attempt = functools.partial(_read, name, "")
+    return _wait(name, attempt, timeout, f"{name} is healthy", f"{name} is not healthy")
 
 
 def accepted(
@@ -59,7 +79,9 @@ def _wait(
 
 
 def _read(url: str, authority: str) -> None:
-    trust = ssl.create_default_context(cafile=authority)
+    trust = ssl.create_default_context(cafile=authority or None)
+    if not authority:
+        trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
     own = urllib.request.ProxyHandler({})  # it is this machine, whatever the site's proxies
     tls = urllib.request.HTTPSHandler(context=trust)
     with urllib.request.build_opener(own, tls).open(url, timeout=ANSWER):

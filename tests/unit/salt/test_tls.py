@@ -117,6 +117,22 @@ def test_answer_is_waited_for(tmp_path: pathlib.Path, require: Require) -> None:
     assert "certificate verify failed" in refused["comment"]
 
 
+def test_health_is_asked_of_this_machine_alone(tmp_path: pathlib.Path, require: Require) -> None:
+    """Whatever the certificate, as the kubelet's probes do; elsewhere it would have to be known."""
+    own = certify(tmp_path, "server", require("openssl"))
+    state = load("_states/metalk8s_tls")
+    with answering(own) as url:
+        assert state.healthy(url, timeout=-1)["result"] is True
+        ill = state.healthy(f"{url}absent", timeout=-1)
+    assert (ill["result"], "is not healthy after -1 s: HTTP Error 404" in ill["comment"]) == (
+        False,
+        True,
+    )
+    elsewhere = state.healthy("https://192.0.2.1:10259/healthz", timeout=-1)
+    assert elsewhere["result"] is False
+    assert "192.0.2.1 is not on the loopback interface" in elsewhere["comment"]
+
+
 def test_url_that_does_not_answer() -> None:
     """The URL, how long, and why."""
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -31,3 +31,9 @@ Run etcd:
       - metalk8s_credentials: Sign the certificate of the etcd server
       - metalk8s_credentials: Sign the certificate of the etcd peer
       - service: Run the kubelet
+
+etcd is healthy:
+  metalk8s_tls.healthy:
+    - name: http://127.0.0.1:{{ metalk8s.ports.etcd_health.number }}/health
+    - require:
+      - metalk8s_static_pod: Run etcd

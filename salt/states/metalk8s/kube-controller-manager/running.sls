@@ -22,3 +22,9 @@ Run the controller manager:
     - require:
       - metalk8s_credentials: Let the controller manager into the API
       - service: Run the kubelet
+
+The controller manager is healthy:
+  metalk8s_tls.healthy:
+    - name: https://127.0.0.1:{{ metalk8s.ports.kube_controller_manager.number }}/healthz
+    - require:
+      - metalk8s_static_pod: Run the controller manager

@@ -13,3 +13,9 @@ Deploy kube-proxy:
     - require:
       - metalk8s_kubernetes: The API server answers
       - metalk8s_kubernetes: Say which pods are taken from whom
+
+kube-proxy is healthy on this machine:
+  metalk8s_tls.healthy:
+    - name: http://127.0.0.1:{{ metalk8s.ports.kube_proxy_health.number }}/healthz
+    - require:
+      - metalk8s_kubernetes: Deploy kube-proxy

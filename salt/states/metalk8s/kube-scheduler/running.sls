@@ -16,3 +16,9 @@ Run the scheduler:
     - require:
       - metalk8s_credentials: Let the scheduler into the API
       - service: Run the kubelet
+
+The scheduler is healthy:
+  metalk8s_tls.healthy:
+    - name: https://127.0.0.1:{{ metalk8s.ports.kube_scheduler.number }}/healthz
+    - require:
+      - metalk8s_static_pod: Run the scheduler
