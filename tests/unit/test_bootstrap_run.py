@@ -152,6 +152,17 @@ def test_bootstrap(call, fake, machine_programs):
     assert (fake.root / "etc/metalk8s/keys/at-least").read_text() == "2.4.0-dev\n"
 
 
+def test_what_interrupted_dpkg_left_is_gone_on_with(call, machine_programs):
+    """A run that was killed while dpkg wrote: until dpkg has read what it left, APT does nothing."""
+    clean = machine_programs.folder / "clean"
+    machine_programs(
+        "apt-get", f"import os\nif not os.path.exists({str(clean)!r}): sys.exit(100)"
+    )
+    machine_programs("dpkg", f"open({str(clean)!r}, 'w')")
+    status, _, err = call()
+    assert (status, err) == (0, "")
+
+
 def test_a_medium_of_anybody_says_nothing_about_versions(call, fake):
     assert call(verification=("--insecure-without-signature",))[0] == 0
     assert not (fake.root / "etc/metalk8s/keys").exists()

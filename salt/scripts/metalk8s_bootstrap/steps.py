@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from metalk8s_bootstrap.system import StepError, System
 PACKAGE = "metalk8s-salt-minion"
 # A package manager that a killed run left has this long to end, in seconds.
 PACKAGE_LOCK = 120
+APT_FAILED = 100  # exit status of apt-get
 # What a machine becomes before there is a master to ask. What a state includes is applied with it;
 # the highstate applies all of them again, through the master.
 LOCAL_STATES = ("metalk8s.roles.node", "metalk8s.salt-master", "metalk8s.salt-minion")
@@ -128,8 +129,9 @@ def _has_salt(run: Run, wanted: str) -> bool:
 
 def _install(run: Run, family: str, wanted: str) -> None:
     if family == "debian":
-        # What a killed run left half configured; nothing to do otherwise.
-        _apt(run, "check")
+        # What a killed run left half configured; nothing to do otherwise. dpkg waits for no lock,
+        # APT does; that dpkg was interrupted is no error yet.
+        _apt(run, "check", statuses=(0, APT_FAILED))
         run.system.run(["dpkg", "--configure", "-a"], sentence="dpkg cannot go on")
     if not _has_salt(run, wanted):
         parameters = _repository(run.medium, family)
@@ -144,9 +146,9 @@ def _repository(medium: Medium, family: str) -> dict[str, Any]:
     return parameters
 
 
-def _apt(run: Run, *words: str) -> None:
+def _apt(run: Run, *words: str, statuses: Sequence[int] = (0,)) -> None:
     argv = ["apt-get", "-q", f"-oDPkg::Lock::Timeout={PACKAGE_LOCK}", *words]
-    run.system.run(argv, sentence="APT cannot install Salt from the medium")
+    run.system.run(argv, sentence="APT cannot install Salt from the medium", statuses=statuses)
 
 
 def _install_deb(run: Run, repository: dict[str, Any], version: str) -> None:
