@@ -253,7 +253,7 @@ def _problems(entry: Mapping[str, object]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Content:
-    """What goes for all insides: Debian suite, architecture, date in seconds since 1970."""
+    """Settings of all packages and images: suite, architecture, date (seconds since 1970)."""
 
     suite: str
     architecture: str

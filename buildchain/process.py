@@ -91,7 +91,7 @@ def run(
     except OSError as error:
         if error.errno not in NO_PROGRAM:
             raise
-        raise ToolError(f"{words[0]} is no program that can be run: {error.strerror}") from error
+        raise ToolError(f"{words[0]} is not a program that can be run: {error.strerror}") from error
     with _guarded_group(child.pid if own_group else None):
         output = _consume(child, on_line, _recorder(echo))
     if child.returncode:

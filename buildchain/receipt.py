@@ -97,7 +97,7 @@ def write(path: Path, build_root: Path, made: Made) -> Receipt:
     hashed: dict[tuple[int, int], str] = {}  # by inode: what is linked is read once
     for file in files(made.paths):
         if file.is_symlink():
-            raise ContentError(f"{file} is a symbolic link, which no output may be")
+            raise ContentError(f"{file} is a symbolic link; an output must be a regular file")
         status = file.stat()
         inode = status.st_dev, status.st_ino
         digest = made.digests.get(file) or hashed.get(inode) or sha256(file)
@@ -119,7 +119,7 @@ def read(path: Path) -> Receipt:
     """Read a receipt.
 
     :raises FileNotFoundError: the step has not been run.
-    :raises ValueError: the file is no receipt.
+    :raises ValueError: the file is not a receipt.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -129,7 +129,7 @@ def read(path: Path) -> Receipt:
         )
         return Receipt(outputs, document["facts"])
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no receipt") from error
+        raise ValueError(f"{path} is not a receipt") from error
 
 
 def is_complete(path: Path, build_root: Path) -> bool:

@@ -119,7 +119,7 @@ def listed(contents: Contents) -> Listing:
         content = contents.read(listing.NAME).decode()
     except KeyError as error:
         raise ContentError(
-            f"{contents.name} has no {listing.NAME}: it is none of our media, or not all of one",
+            f"{contents.name} has no {listing.NAME}: not a medium of this project, or incomplete",
             solution="Name an ISO that this project made, or the folder it is mounted in.",
         ) from error
     except UnicodeDecodeError as error:

@@ -184,7 +184,7 @@ def compare(first: Layout, second: Layout) -> int:
         events.closing(f"differs: {name}: {explained}")
     if wrong:
         raise ContentError(
-            f"{len(wrong)} files of the ISO are others on a fresh machine, the first: "
+            f"{len(wrong)} files of the ISO differ on a fresh machine, the first: "
             f"{', '.join(wrong[: reproduce.SHOWN])}",
             solution="What is in them stands above; find what of this machine gets into them.",
         )

@@ -126,7 +126,7 @@ def _lay_out(export: Path, folder: Path, recipe: Recipe, below: Below) -> list[s
     kept = 0 if recipe.image.from_scratch else len(below.diff_ids)
     diff_ids = list(built["rootfs"]["diff_ids"])
     if diff_ids[:kept] != list(below.diff_ids[:kept]):
-        raise ContentError(f"image {recipe.image.name} does not stand on {below.reference}")
+        raise ContentError(f"image {recipe.image.name} is not built on {below.reference}")
     blobs = _base_blobs(folder, tars[:kept], diff_ids[:kept], below)
     blobs.append(layers.merge(tars[kept:], folder, epoch=recipe.epoch))
     config = json.dumps(_config(built["config"], recipe, blobs), sort_keys=True).encode()

@@ -145,7 +145,7 @@ def _read_index(
     for name, most in ((INDEX, LARGEST_LIST), (SIGNATURE, LARGEST_SIGNATURE)):
         member = next(members, None)
         if member is None or member.name != name:
-            raise ValueError(f"it has no {name} where that should be")
+            raise ValueError(f"it does not continue with {name}")
         found.append(member.read(most))
     if keyring is not None:
         _check_signature(layout, source, keyring, *found)
@@ -179,9 +179,9 @@ def _parse_index(text: str) -> Listed:
         match = LINE.fullmatch(line)
         blob = BLOB.fullmatch(match[3]) if match else None
         if match is None or match[3] in listed or (blob and blob[2] != match[1]):
-            raise ValueError(f"line {number} of {INDEX} is not as it should be: {line[:200]!r}")
+            raise ValueError(f"line {number} of {INDEX} is malformed: {line[:200]!r}")
         if blob is None and not RESOLUTION.fullmatch(match[3]):
-            raise ValueError(f"{match[3]} is none of an archive of inputs")
+            raise ValueError(f"{match[3]} is not an entry of an inputs archive")
         listed[match[3]] = int(match[2]), match[1]
     if not listed:
         raise ValueError(f"{INDEX} is empty")
@@ -211,7 +211,9 @@ def _take_all(
     left, texts = dict(listed), {}
     for member in members:
         if left.get(member.name, (-1, ""))[0] != member.size:
-            raise ValueError(f"{member.name} is not (or not so, or only once) in its {INDEX}")
+            raise ValueError(
+                f"{member.name} differs from its {INDEX}, is not in it, or comes twice"
+            )
         _, digest = left.pop(member.name)
         if resolution := RESOLUTION.fullmatch(member.name):
             texts[resolution[1]] = _resolution(member, digest, locked)
@@ -231,7 +233,7 @@ def _resolution(member: tarball.Member, digest: str, locked: frozenset[DebianFil
     """Return the text of a resolution that says nothing but what the lock says."""
     text = member.read(LARGEST_LIST)
     if hashlib.sha256(text).hexdigest() != digest:
-        raise ValueError(f"{member.name} is not as its {INDEX} says")
+        raise ValueError(f"{member.name} does not match its {INDEX}")
     strange = [file.name for file in debian.parse_list(text) if file not in locked]
     if strange:
         more = " …" if len(strange) > SHOWN else ""

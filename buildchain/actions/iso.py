@@ -130,7 +130,7 @@ def placement(layout: Layout, parts: Iterable[Part]) -> dict[str, Output]:
                 continue
             target = _target(part, source)
             if target in placed:
-                raise ContentError(f"two files want to be {target} on the ISO")
+                raise ContentError(f"two files claim the path {target} on the ISO")
             placed[target] = output
     return placed
 
@@ -271,7 +271,9 @@ def compare(image: Path, root: Path) -> None:
         reader.close()
     wrong = sorted(set(expected.items()) ^ set(actual.items()))
     if wrong:
-        raise ContentError(f"{image.name} is not the tree: {', '.join(n for n, _ in wrong[:5])}")
+        raise ContentError(
+            f"{image.name} does not match its tree: {', '.join(n for n, _ in wrong[:5])}"
+        )
 
 
 def _length(record: Any) -> int:

@@ -64,7 +64,7 @@ def read(path: Path, kind: type[File]) -> dict[str, Entry[File]]:
         return {}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise PinError(
-            f"{path} is no lock: {error}", solution="Restore it from git or run ./doit.sh lock."
+            f"{path} is not a lock: {error}", solution="Restore it from git or run ./doit.sh lock."
         ) from error
 
 
@@ -148,7 +148,7 @@ class Origin(Generic[File]):
 def close(
     layout: Layout, locked: Locked, name: str, packages: Sequence[str], status: Path | None
 ) -> Made:
-    """Fetch a set of Debian packages as locked, or as the policy has it, and write its list.
+    """Fetch a set of Debian packages, locked or as LOCK_POLICY allows, and write its list.
 
     :raises LockError: the policy is strict and the set is not locked, or cannot be had as locked.
     """
@@ -178,7 +178,7 @@ def settle(
     entry: Entry[File] | None,
     origin: Origin[File],
 ) -> Made:
-    """Fetch a set as locked, or as the policy has it, and write its list.
+    """Fetch a set, locked or as LOCK_POLICY allows, and write its list.
 
     :raises LockError: the policy is strict and the set is not locked, or cannot be had as locked.
     """
@@ -202,7 +202,7 @@ def _refused(path: Path, packages: str, replaced: Sequence[str] | None) -> LockE
     if replaced is None:
         return LockError(f"{packages} are not in {path}")
     what = "; ".join(replaced) or "it was made for other packages or another base"
-    return LockError(f"{packages} cannot be had as {path.name} has them: {what}")
+    return LockError(f"{packages} cannot be had as locked in {path.name}: {what}")
 
 
 def refresh(locked: Locked, entries: Mapping[str, Entry[File]], kind: type[File]) -> None:

@@ -30,7 +30,7 @@ def prove(problems: Sequence[str]) -> None:
     """
     if problems:
         raise LockError(
-            f"{len(problems)} locks or lines of them are not as the pins want them",
+            f"{len(problems)} lock entries do not match the pins",
             details="\n".join(problems),
             solution="Run ./doit.sh lock and review the difference.",
         )

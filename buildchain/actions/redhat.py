@@ -197,7 +197,7 @@ def _interpreter() -> list[str]:
         raise ToolError("the program dnf is not there")
     words = dnf.parse_interpreter(Path(program).read_text(encoding="utf-8", errors="replace"))
     if not words:
-        raise ToolError(f"{program} is no script, so this is not dnf 4")
+        raise ToolError(f"{program} is not a script, so this is not dnf 4")
     return words
 
 

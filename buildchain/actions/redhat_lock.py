@@ -47,7 +47,7 @@ def _requirements(system: System) -> set[str]:
 
 
 def close(layout: Layout, locked: Locked, name: str, system: System, wanted: Sequence[str]) -> Made:
-    """Fetch a set of RPMs as locked, or as the policy has it, and write its list.
+    """Fetch a set of RPMs, locked or as LOCK_POLICY allows, and write its list.
 
     :raises LockError: the policy is strict and the set is not locked, or cannot be had as locked.
     """

@@ -76,6 +76,6 @@ def epoch(binary: str, root: Path, configured: int | None) -> int:
         return int(process.run(git.argv_for_date(binary, root)).strip())
     except (CommandError, ToolError, ValueError) as error:
         raise ConfigError(
-            f"{root} is no git checkout, so the date of the ISO is not known",
+            f"{root} is not a git checkout, so the date of the ISO is unknown",
             solution="Set SOURCE_DATE_EPOCH in .env (seconds since 1970).",
         ) from error

@@ -201,7 +201,7 @@ def make_key(layout: Layout) -> None:
     with tempfile.TemporaryDirectory(prefix="key-", dir=key.parent) as scratch:
         fresh = Path(scratch) / KEY
         process.run(vagrant.argv_for_key(fresh, "metalk8s nodes"))
-        # The public half first: a private key is there means that both are.
+        # The public half first, so a private key implies that both exist.
         fresh.with_suffix(".pub").replace(key.with_suffix(".pub"))
         fresh.replace(key)
 

@@ -85,9 +85,9 @@ def prove(layout: Layout, table: Table, components: Mapping[str, Pinned]) -> Non
     ]
     if problems:
         raise PinError(
-            f"buildchain/pins/vulnerabilities.toml: {len(problems)} records are not as pinned",
+            f"buildchain/pins/vulnerabilities.toml: {len(problems)} records do not match the pins",
             details="\n".join(problems),
-            solution="Correct the records, or bring the patch or the version that they name.",
+            solution="Correct the records, or add the patch or the version that they name.",
         )
 
 

@@ -102,7 +102,8 @@ class Authenticator:
         known = next((c for c in challenges(offered) if c.scheme in ("bearer", "basic")), None)
         if known is None:
             raise TransferError(
-                f"{reference.registry} denies access and says of no way in", passing=False
+                f"{reference.registry} denied access and offered no authentication method",
+                passing=False,
             )
         with self._lock(origin, reference):
             grant = self._grants.get((origin, reference.repository))
@@ -179,7 +180,7 @@ def _check_realm(origin: Origin, realm: str) -> None:
 
     Whether a realm without TLS is allowed at all, for a registry without it, is the transport's.
 
-    :raises TransferError: it is no HTTP address, or a downgrade.
+    :raises TransferError: it is not an HTTP address, or a downgrade.
     """
     if split(realm)[0].scheme != "https" and origin.scheme == "https":
         raise TransferError(

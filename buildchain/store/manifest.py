@@ -93,7 +93,7 @@ def parse(content: bytes, media_type: str, origin: str) -> Manifest:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ContentError(
-            f"{origin}: no manifest that can be carried: {what}",
+            f"{origin}: unsupported manifest: {what}",
             solution="Pin an image whose manifest is Docker's v2 schema 2 or OCI's.",
         ) from error
 

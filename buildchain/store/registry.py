@@ -92,7 +92,7 @@ class Registry:
         origin = f"{endpoint.reference}@{name}" if ":" in name else f"{endpoint.reference}:{name}"
         # Before it is looked into: what is not what was asked for is not worth a word.
         if DIGEST.fullmatch(name) and manifest.digest_of(content) != name:
-            raise CorruptError(f"{origin} arrived with another digest")
+            raise CorruptError(f"{origin} does not match its digest")
         kind = answer.headers.get_content_type()
         return manifest.parse(content, kind, origin)
 
@@ -153,21 +153,25 @@ class Registry:
         with self._open("GET", endpoint, endpoint.url("blobs", wanted.digest), headers) as answer:
             if answer.status == 416:
                 partial.restart()
-                raise TransferError(f"{endpoint.host} has less of it than we", passing=True)
+                raise TransferError(
+                    f"{endpoint.host} has fewer bytes than already downloaded", passing=True
+                )
             if answer.status == 200:
                 # All of it, asked for or not: a server without ranges.
                 if start:
                     partial.restart()
             elif not _continues(answer, start, wanted.size):
                 partial.restart()
-                raise TransferError(f"{endpoint.host} sent another range", passing=True)
+                raise TransferError(
+                    f"{endpoint.host} sent a range that was not asked for", passing=True
+                )
             self._receive(answer, wanted, partial)
 
     def _receive(self, answer: Answer, wanted: Descriptor, partial: Partial) -> None:
         expected = wanted.size - partial.offset
         if answer.length is not None and answer.length != expected:
             raise TransferError(
-                f"{answer.origin.name} announces {answer.length} bytes in place of {expected}",
+                f"{answer.origin.name} announces {answer.length} bytes instead of {expected}",
                 passing=True,
             )
         partial.reserve(wanted.size)

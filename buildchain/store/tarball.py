@@ -80,11 +80,11 @@ def _member(header: bytes, stream: BinaryIO) -> Member:
     except tarfile.HeaderError as error:
         raise ValueError("it is compressed, damaged or no tar") from error
     if found.type not in PLAIN or found.size < 0:
-        raise ValueError(f"{found.name} is no plain file")
+        raise ValueError(f"{found.name} is not a regular file")
     return Member(found.name, found.size, stream)
 
 
 def _check_end(stream: BinaryIO) -> None:
     rest = stream.read(tarfile.RECORDSIZE)
     if rest.strip(b"\0") or len(rest) == tarfile.RECORDSIZE:
-        raise ValueError("something follows its end")
+        raise ValueError("data follows its end")

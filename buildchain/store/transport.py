@@ -57,13 +57,13 @@ class Origin:
 def split(url: str) -> tuple[Origin, str]:
     """Return who to ask and the request target.
 
-    :raises TransferError: it is no HTTP address.
+    :raises TransferError: it is not an HTTP address.
     """
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port or PORTS[parts.scheme]
     except (KeyError, ValueError) as error:
-        raise TransferError(f"{url} is no HTTP address", passing=False) from error
+        raise TransferError(f"{url} is not an HTTP address", passing=False) from error
     if not parts.hostname:
         raise TransferError(f"{url} names no host", passing=False)
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
@@ -237,7 +237,10 @@ class Transport:
                 sent.pop("Authorization", None)
                 if body is not None:
                     # What is sent in a body is a login, too.
-                    raise TransferError(f"{origin.name} sends a login elsewhere", passing=False)
+                    raise TransferError(
+                        f"{origin.name} redirects a request with a login to another host",
+                        passing=False,
+                    )
         raise TransferError(f"{url}: more than {REDIRECTS} redirections", passing=False)
 
     def _check_plain(self, origin: Origin) -> None:

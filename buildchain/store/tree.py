@@ -169,7 +169,7 @@ class Tree:
             return
         found = self._registry.manifest(endpoint, reference.tag)
         if found.digest != now:
-            raise CorruptError(f"{reference}: {endpoint.host} says two things of the tag")
+            raise CorruptError(f"{reference}: {endpoint.host} gives two digests for the tag")
         # One image of an index may be pinned as well as the index.
         if reference.digest in [child.digest for child in found.children]:
             return

@@ -152,7 +152,8 @@ def error(
             )
         case "elsewhere":
             return FetchError(
-                f"repository {problem['repository']} sends for packages to {problem['url']}",
+                f"repository {problem['repository']} redirects package downloads to "
+                f"{problem['url']}",
                 solution="Add that place as a repository of its own to the profile's pins.",
             )
         case _:

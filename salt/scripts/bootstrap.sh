@@ -48,7 +48,7 @@ exit status:
   27      the archives
   30      another run is at it
   31      a step failed
-When several of 20 to 27 hold, the lowest counts; all problems are printed.
+When several of 20 to 27 apply, the lowest becomes the exit status; all problems are printed.
 END
 }
 

@@ -397,5 +397,5 @@ def test_metadata_that_send_elsewhere(layout: Layout, mirror: pathlib.Path, vend
     el_mirror.write_metadata(folder, "--baseurl", "http://127.0.0.1:9/other")
     target = changed(system(mirror.as_uri(), vendor, mirror), "AppStream", is_signed=False)
     assert refused(layout, target).reason == (
-        "repository AppStream sends for packages to http://127.0.0.1:9/other"
+        "repository AppStream redirects package downloads to http://127.0.0.1:9/other"
     )

@@ -131,7 +131,7 @@ def test_strict_stops_and_names_what_is_gone(
     with pytest.raises(LockError) as caught:
         redhat_lock.close(layout, strict(locked), "node", system, ["iptables"])
     assert caught.value.reason == (
-        "RPMs for node cannot be had as redhat.lock has them: libmnl 1-1.el8 -> 1-2.el8"
+        "RPMs for node cannot be had as locked in redhat.lock: libmnl 1-1.el8 -> 1-2.el8"
     )
     assert "./doit.sh lock" in caught.value.solution
     assert not layout.closure("node").exists()

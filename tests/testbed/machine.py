@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 NODE = pathlib.Path(__file__).parent / "node"
-# Its cgroups are not systemd's, and its disk is the whole machine's, which others fill.
+# Its cgroups are not systemd's, and it shares the disk of the host.
 SITE = json.loads((NODE.parent / "site.json").read_text(encoding="utf-8"))
 IMAGE = "/root/metalk8s.iso"
 # Where an operator has put it, to begin with.

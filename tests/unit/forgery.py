@@ -123,7 +123,7 @@ def write(path: Path, members: Iterable[tuple[tarfile.TarInfo | str, bytes]]) ->
 
 
 def strange(kind: bytes, name: str, target: str = "", size: int = 0) -> tarfile.TarInfo:
-    """Return a member that is no plain file, or has another size than it should."""
+    """Return a member that is not a regular file, or has another size than it should."""
     entry = tarfile.TarInfo(name)
     entry.type, entry.linkname, entry.size = kind, target, size
     return entry

@@ -217,7 +217,7 @@ def test_image_on_a_foreign_base_compresses_its_layers(layout, based, tmp_path):
 
 def test_an_image_that_does_not_stand_on_the_base(layout, based, tmp_path):
     other = Below(based.reference, ("sha256:" + "00" * 32,), based.blobs)
-    with pytest.raises(ContentError, match="image etcd does not stand on base:1"):
+    with pytest.raises(ContentError, match="image etcd is not built on base:1"):
         make(layout, recipe(tmp_path, ETCD), other)
     assert not layout.image("etcd", "3.4.23").exists()
     assert [p.name for p in layout.build.iterdir() if p.name.startswith("image-")] == []

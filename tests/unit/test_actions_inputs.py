@@ -100,13 +100,13 @@ GOOD = hashlib.sha256(b"one").hexdigest()
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("../outside", "../outside is none of an archive of inputs"),
-        ("/etc/passwd", "passwd is none of an archive"),
-        (f"store/sha256/{GOOD[:2]}/../../{GOOD}", "is none of an archive"),
-        (f"store/sha256/00/{GOOD}", "is none of an archive"),
-        ("resolutions/x.json", "is none of an archive"),
-        ("keys/development.key", "is none of an archive"),
-        ("store/link", "store/link is none of an archive"),
+        ("../outside", "../outside is not an entry of an inputs archive"),
+        ("/etc/passwd", "passwd is not an entry"),
+        (f"store/sha256/{GOOD[:2]}/../../{GOOD}", "is not an entry"),
+        (f"store/sha256/00/{GOOD}", "is not an entry"),
+        ("resolutions/x.json", "is not an entry"),
+        ("keys/development.key", "is not an entry"),
+        ("store/link", "store/link is not an entry"),
     ],
 )
 def test_other_members_are_refused(layout, tmp_path, name, sentence):

@@ -165,7 +165,7 @@ def test_two_files_for_one_place(keyed):
     two = make(keyed, "_two", {"b/x": "2"})
     with (
         signing.signer(keyed, "") as signer,
-        pytest.raises(ContentError, match="two files want to be x on the ISO"),
+        pytest.raises(ContentError, match="two files claim the path x on the ISO"),
     ):
         iso.populate(
             keyed,
@@ -213,7 +213,7 @@ def test_a_tool_that_records_the_clock_is_told(rooted, fake_program, recorded):
 def test_a_file_that_is_not_on_the_image(rooted, fake_program):
     fake_program("xorrisofs", fakes.mkisofs(damage="product.txt"), site=True)
     rooted.iso.write_text("the previous ISO")
-    with pytest.raises(ContentError, match=r"is not the tree: /product\.txt"):
+    with pytest.raises(ContentError, match=r"does not match its tree: /product\.txt"):
         build(rooted)
     assert rooted.iso.read_text() == "the previous ISO"
     assert [p.name for p in rooted.build.iterdir() if p.name.startswith(".")] == []

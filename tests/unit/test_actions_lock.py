@@ -52,7 +52,7 @@ def test_no_lock_yet(locked):
 @pytest.mark.parametrize("text", ["", "[]", '{"a": 1}', '{"a": {"wanted": []}}'])
 def test_what_is_no_lock(locked, text):
     locked.path.write_text(text)
-    with pytest.raises(PinError, match="is no lock"):
+    with pytest.raises(PinError, match="is not a lock"):
         lock.read(locked.path, DebianFile)
 
 
@@ -84,7 +84,7 @@ def test_strict_stops_and_names_what_is_gone(archive, filled, layout):
     archive.set("versions", json.dumps({"a": "3.0-1"}))
     layout.closure("node").unlink(missing_ok=True)
     strict = Locked(filled.path, "strict", "")
-    with pytest.raises(LockError, match=r"cannot be had as debian\.lock has them: a 1:2\.0-1 ->"):
+    with pytest.raises(LockError, match=r"cannot be had as locked in debian\.lock: a 1:2\.0-1 ->"):
         close(layout, strict)
     assert not layout.closure("node").exists()
 

@@ -104,6 +104,6 @@ def test_configured_date_comes_first(tmp_path):
 def test_outside_a_checkout(tmp_path, binary, require):
     require("git")
     assert source.describe(binary, tmp_path) == "unknown"
-    with pytest.raises(ConfigError, match="the date of the ISO is not known") as caught:
+    with pytest.raises(ConfigError, match="the date of the ISO is unknown") as caught:
         source.epoch(binary, tmp_path, None)
     assert "SOURCE_DATE_EPOCH" in caught.value.solution

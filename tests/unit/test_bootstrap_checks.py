@@ -115,7 +115,7 @@ MACHINES = {
         write("proc/sys/kernel/hostname", "other\n"),
         "yaml:7: ca.minion is bootstrap, but this machine is other",
     ),
-    "host name without address": (Group.NAME, be(resolves=lambda _: False), "means no address"),
+    "host name without address": (Group.NAME, be(resolves=lambda _: False), "does not resolve"),
     "one processor": (Group.RESOURCES, be(cpus=1), "has 1 processor, 2 are needed"),
     "little memory": (
         Group.RESOURCES,
@@ -222,7 +222,7 @@ MACHINES = {
     "image of another version": (
         Group.ARCHIVES,
         iso("Demo 2.5.0"),
-        "archives: none is version 2.4.0-dev, which bootstrap.sh is of",
+        "archives: none has version 2.4.0-dev, the version of bootstrap.sh",
     ),
     "two of a version": (
         Group.ARCHIVES,

@@ -153,11 +153,9 @@ def test_bootstrap(call, fake, machine_programs):
 
 
 def test_what_interrupted_dpkg_left_is_gone_on_with(call, machine_programs):
-    """A run that was killed while dpkg wrote: until dpkg has read what it left, APT does nothing."""
+    """A run was killed while dpkg wrote: until dpkg has read what it left, APT does nothing."""
     clean = machine_programs.folder / "clean"
-    machine_programs(
-        "apt-get", f"import os\nif not os.path.exists({str(clean)!r}): sys.exit(100)"
-    )
+    machine_programs("apt-get", f"import os\nif not os.path.exists({str(clean)!r}): sys.exit(100)")
     machine_programs("dpkg", f"open({str(clean)!r}, 'w')")
     status, _, err = call()
     assert (status, err) == (0, "")

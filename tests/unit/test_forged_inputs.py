@@ -350,7 +350,7 @@ def test_only_plain_files(site, tmp_path, kind):
     member = strange(kind, name_of(content), "/etc/passwd", len(content))
     archive.members[archive.place(name_of(content))] = (member, content)
     path = archive.write(tmp_path / "x.tar", archive.honest, b"")
-    with pytest.raises(ContentError, match="is no plain file"):
+    with pytest.raises(ContentError, match="is not a regular file"):
         unpack(site, path)
 
 

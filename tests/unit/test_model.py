@@ -45,7 +45,7 @@ def test_what_is_refused(file, field, value, tmp_path):
     with pytest.raises(ValueError, match=f"is no {what}"):
         (debian if file is DEB else redhat).read_closure(path)
     path.write_text(json.dumps({"node": {"wanted": [], "on": "", "packages": [entry]}}))
-    with pytest.raises(PinError, match=f"is no lock: .*is no {what}"):
+    with pytest.raises(PinError, match=f"is not a lock: .*is no {what}"):
         lock.read(path, type(file))
 
 

@@ -32,7 +32,7 @@ def test_standard_input_is_closed():
 
 
 def test_what_is_no_program(tmp_path):
-    with pytest.raises(ToolError, match="is no program that can be run"):
+    with pytest.raises(ToolError, match="is not a program that can be run"):
         process.run([str(tmp_path)])
 
 

@@ -140,7 +140,7 @@ def test_identity_token(served, client):
 def test_an_identity_token_does_not_follow_a_redirection(served, client):
     served.scheme, served.login, served.elsewhere = "bearer", "user:pass", "http://127.0.0.1:1"
     served.fault = lambda request: "redirect" if request.method == "POST" else ""
-    with pytest.raises(TransferError, match="sends a login elsewhere"):
+    with pytest.raises(TransferError, match="redirects a request with a login to another host"):
         client({"identitytoken": "identity"}).pull()
 
 

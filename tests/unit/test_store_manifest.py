@@ -75,7 +75,7 @@ def test_index(kind):
     ],
 )
 def test_refuse(content, reason):
-    with pytest.raises(ContentError, match=f"^r.example/a: no manifest .*{reason}"):
+    with pytest.raises(ContentError, match=f"^r.example/a: unsupported manifest.*{reason}"):
         manifest.parse(content, "", "r.example/a")
 
 

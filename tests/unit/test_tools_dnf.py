@@ -101,7 +101,7 @@ UNSOLVABLE = """
         ({"kind": "checksum", "repository": "BaseOS", "package": "a-1"},
          FetchError, "repository BaseOS gives no SHA-256 for a-1"),
         ({"kind": "elsewhere", "repository": "BaseOS", "url": "https://other.invalid"},
-         FetchError, "repository BaseOS sends for packages to https://other.invalid"),
+         FetchError, "repository BaseOS redirects package downloads to https://other.invalid"),
     ],
 )  # fmt: skip
 def test_what_the_solver_refuses_in_words(problem, kind, reason):

@@ -144,7 +144,7 @@ def apply(
 
     :param test: only say what would change.
     :return: what changed: name of the object → ``old`` and ``new``.
-    :raises ApiError: the API server takes an object not; those before it are applied.
+    :raises ApiError: the API server rejected an object; those before it are applied.
     """
     client = Client(kubeconfig)
     changes = {}

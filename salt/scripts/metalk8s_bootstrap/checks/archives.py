@@ -30,7 +30,7 @@ def archives(subject: Subject) -> Iterator[Problem]:
             yield from _mounted(subject, where, path, version)
     wanted = subject.medium.version
     if configuration.archives and is_clear and wanted not in found:
-        what = f"archives: none is version {wanted}, which bootstrap.sh is of"
+        what = f"archives: none has version {wanted}, the version of bootstrap.sh"
         remedy = "Name the ISO that holds this bootstrap.sh."
         yield Problem(Group.ARCHIVES, configuration.place("archives"), what, remedy)
 

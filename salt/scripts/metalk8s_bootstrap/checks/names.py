@@ -26,5 +26,5 @@ def name(subject: Subject) -> Iterator[Problem]:
         remedy = f"Write ca.minion: {found}, or run it on {wanted}."
         yield Problem(Group.NAME, where, what, remedy)
     if found and not subject.machine.resolves(found):
-        what = f"the host name {found} means no address"
+        what = f"the host name {found} does not resolve"
         yield Problem(Group.NAME, "/etc/hosts", what, f"Add a line: ADDRESS {found}")
