@@ -49,8 +49,8 @@ COVERAGE = (
 )
 # A process for each processor; more than a few would wait for the disk and the engine.
 PARALLEL = ("--numprocesses=auto", "--maxprocesses=4")
-# Tests of one module share what is dear to make; conftest.py says which modules do.
-GROUPED = (*PARALLEL, "--dist=loadgroup")
+# Tests of one module share what is dear to make; conftest.py says which modules do, too.
+GROUPED = (*PARALLEL, "--dist=loadgroup", "--no-loadscope-reorder")
 # In a soak: examples of each property, and media that lie to verify.sh.
 SOAK_EXAMPLES, SOAK_LIES = 5000, 10000
 TIMETABLE = Timetable()  # of this run of doit

@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.integration.checkout import Checkout
 from tests.testbed import machine
@@ -27,29 +29,52 @@ ROOT = pathlib.Path(__file__).parents[2]
 ENGINE_TESTS = "metalk8s-test"
 
 
-# Modules that share what is dear or has but one name, by a fixture that one of their tests needs.
-# Each group is one process's; the first ones take longest, the others fill up.
+# Modules that share what is dear or has but one name, and the fixture that it is. One process runs
+# a group, in this order: the last one may take away what the others need.
+CLUSTER = (
+    *("test_bootstrap", "test_certificates", "test_cluster_guards", "test_cluster_power"),
+    "test_cluster",
+)
 GROUPS = {
-    "first": "machine",
-    "elsewhere": "elsewhere",
-    "checkout": "checkouts",
-    "registry": "nginx",
+    "first": CLUSTER,
+    "checkout": ("test_failures", "test_redhat_profile", "test_base_image"),
+    "nginx_image": ("test_iso", "test_registry"),
 }
-# The module that takes away what its group shares.
-LAST = "test_cluster"
+# What takes longest begins first, beside the cluster.
+LONGEST = ("test_reproducible", "test_failures", "test_documents")
+GROUP_OF = {module: group for group, modules in GROUPS.items() for module in modules}
+
+
+class OneProcessPerGroup(LoadScopeScheduling):
+    """Gives a process whole modules, and whole groups of them.
+
+    The marks of pytest-xdist are not seen by the pytest that we have: version 9.2 keeps the names
+    of tests where pytest-xdist 3.8 does not look for them.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = pathlib.PurePath(nodeid.partition("::")[0]).stem
+        return GROUP_OF.get(module, module)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneProcessPerGroup | None:
+    """Let modules be run side by side."""
+    return OneProcessPerGroup(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let modules be run side by side, in an order that ends soon."""
-    groups: dict[pathlib.Path, str] = {}
+    """Put modules into an order that ends soon; refuse one that shares, outside its group."""
+    order = [*CLUSTER, *LONGEST, *GROUP_OF]
     for item in items:
-        needed = getattr(item, "fixturenames", ())
-        found = next((group for name, group in GROUPS.items() if name in needed), "")
-        groups[item.path] = groups.get(item.path) or found
-    names = [*GROUPS.values(), ""]
-    items.sort(key=lambda item: (names.index(groups[item.path]), item.path.stem == LAST))
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(groups[item.path] or item.path.stem))
+        for fixture, modules in GROUPS.items():
+            if fixture in getattr(item, "fixturenames", ()) and item.path.stem not in modules:
+                raise pytest.UsageError(
+                    f"{item.path} needs {fixture}: put it into that group of {__file__}"
+                )
+    last = len(order)
+    rank = {module: number for number, module in reversed(list(enumerate(order)))}
+    items.sort(key=lambda item: rank.get(item.path.stem, last))
 
 
 def require(*tools: str) -> None:
