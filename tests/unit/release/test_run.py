@@ -178,7 +178,8 @@ def test_a_refusal_tells_all_and_builds_nothing(made, options):
     made.forget_build()
     made.programs.forget()
     calls = len(made.engine.calls)
-    result = made.run("release", *options)
+    # Side by side, as doit would do with plain dependencies of the release.
+    result = made.run("-n", "4", "release", *options)
     assert result.status == 1
     for where in (*REASONS, *(["--previous none.iso"] if "--previous" in options else [])):
         assert f"    | {where}: " in result.out, result.out
@@ -279,6 +280,13 @@ def test_a_release_before_is_compared(made, monkeypatch):
     assert b"2.4.1" in files["metalk8s-2.4.1-difference.html"]
     assert "metalk8s-2.4.0.iso" not in files
     assert made.engine.builds == []
+
+
+def test_clean(made):
+    result = made.run("clean", "release")
+    assert result.status == 0, result.out + result.err
+    assert not (made.build / "release").exists()
+    assert (made.build / "metalk8s.iso").exists()
 
 
 def test_help_tells_the_options(made):
