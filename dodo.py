@@ -2,6 +2,7 @@
 
 from buildchain import report
 from buildchain.errors import BuildError
+from buildchain.release.steps import task__release_gate, task_release
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.diff import task_diff
@@ -100,6 +101,7 @@ __all__ = [
     "task__package_sign",
     "task__redhat_closure",
     "task__registry_config",
+    "task__release_gate",
     "task__salt_environment",
     "task__salt_tree_deploy",
     "task__sources_build",
@@ -124,6 +126,7 @@ __all__ = [
     "task_machine",
     "task_packaging",
     "task_populate_iso",
+    "task_release",
     "task_reproduce",
     "task_salt_tree",
     "task_setup",

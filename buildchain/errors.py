@@ -97,5 +97,13 @@ class SigningError(BuildError):
     """A signature could not be made or does not hold."""
 
 
+class ReleaseError(BuildError):
+    """A release of this checkout would not be what a release promises."""
+
+    default_solution = (
+        "Mend what is listed, then run it again; ./doit.sh release --dry-run tells it in seconds."
+    )
+
+
 class ContentError(BuildError):
     """What was built is not what it should be."""

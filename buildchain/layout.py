@@ -171,5 +171,15 @@ class Layout:
         return self.build / "sources" / f"{self.project}-sources.iso"
 
     @property
+    def inputs(self) -> Path:
+        """Everything that the ISO is made of, as one archive."""
+        return self.build / f"{self.project}-inputs.tar"
+
+    @property
+    def release(self) -> Path:
+        """What is handed on, under names that carry the version."""
+        return self.build / "release"
+
+    @property
     def log(self) -> Path:
         return self.build / "build.log"

@@ -61,13 +61,17 @@ class Medium:
         return self.image.with_name(CHECKSUMS)
 
 
-def product(name: str, version: Version, commit: str, *, development_key: bool) -> str:
-    """Return ``product.txt`` (spec 12.2.3): no host name, no wall clock."""
+def product(name: str, version: Version, build: str, commit: str, *, development_key: bool) -> str:
+    """Return ``product.txt`` (spec 12.2.3): no host name, no wall clock.
+
+    :param build: version of the build, which says the commit where that is no release.
+    """
     development = bool(version.suffix) or commit.endswith("-dirty") or development_key
     fields = {
         "NAME": name,
         "VERSION": version.full,
         "SHORT_VERSION": version.short,
+        "BUILD_VERSION": build,
         "GIT": commit,
         "DEVELOPMENT_RELEASE": "1" if development else "0",
         "DEVELOPMENT_KEY": "1" if development_key else "0",

@@ -65,6 +65,19 @@ def commit(binary: str, root: Path) -> str:
         return UNKNOWN
 
 
+def tags(binary: str, root: Path, which: str) -> tuple[str, ...]:
+    """Return tags, see :func:`git.argv_for_tags`."""
+    try:
+        return tuple(process.run(git.argv_for_tags(binary, root, which)).splitlines())
+    except (CommandError, ToolError):
+        return ()
+
+
+def count(binary: str, root: Path, since: str) -> int:
+    """Return how many commits there are since a tag, or in all when it is empty."""
+    return int(process.run(git.argv_for_count(binary, root, since)).strip())
+
+
 def epoch(binary: str, root: Path, configured: int | None) -> int:
     """Return the date of the ISO: the configured one, else the last commit's.
 

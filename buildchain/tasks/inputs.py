@@ -18,7 +18,6 @@ from buildchain import events, receipt
 from buildchain.actions import bundles, debian, inputs, lock, pulls, signing, source
 from buildchain.actions import redhat as rpms
 from buildchain.errors import ConfigError, LockError
-from buildchain.layout import Layout
 from buildchain.model import DebianFile
 from buildchain.targets.step import Task, guarded, title
 from buildchain.tasks import foundations, redhat
@@ -27,18 +26,13 @@ from buildchain.tasks.host import checks
 from buildchain.tasks.pulls import FETCH
 
 
-def archive_of(layout: Layout) -> Path:
-    """Return where the archive is written."""
-    return layout.build / f"{layout.project}-inputs.tar"
-
-
 def task_inputs() -> Task:
     """Export everything that the ISO is made of."""
     context = current()
     return {
         "basename": "inputs",
         "doc": "Write all inputs of the ISO to one archive: _build/<project>-inputs.tar.",
-        "title": lambda _task: title("PACK", archive_of(context.layout).name),
+        "title": lambda _task: title("PACK", context.layout.inputs.name),
         "actions": [(guarded(functools.partial(_pack, context)), [])],
         "task_dep": ["iso"],
         "io": {"capture": False},
@@ -77,7 +71,7 @@ def task_inputs_unpack() -> Task:
 def _pack(context: Context) -> None:
     if context.config.base_image:
         events.closing(f"not among the inputs: {context.config.base_image} (BASE_IMAGE)")
-    output = archive_of(context.layout)
+    output = context.layout.inputs
     pack(context, output)
     events.note(f"{output}: {output.stat().st_size >> 20} MiB")
 

@@ -25,6 +25,7 @@ from buildchain import config, events, receipt
 from buildchain.actions import iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
+from buildchain.release import versions
 from buildchain.targets.step import READING, Step, Task, group, guarded, title
 from buildchain.tasks import (
     bill,
@@ -94,6 +95,12 @@ def _commit(context: Context) -> str:
     return source.describe(context.config.binary("git"), context.config.root)
 
 
+def _build_version(context: Context) -> str:
+    settings = context.config
+    commit = versions.commit_of(settings.binary("git"), settings.root)
+    return versions.of_build(context.catalog.version, commit)
+
+
 def _epoch(context: Context) -> int:
     config = context.config
     return source.epoch(config.binary("git"), config.root, config.source_date_epoch)
@@ -150,8 +157,8 @@ def task__iso_product() -> Iterator[Task]:
         functools.partial(_product, context),
         needs=(KEY,),
         config={"name": context.config.project_name, "version": context.catalog.version.full},
-        code=(iso,),
-        fingerprint=functools.partial(_commit, context),
+        code=(iso, versions),
+        fingerprint=lambda: [_commit(context), _build_version(context)],
     ).task()
 
 
@@ -163,6 +170,7 @@ def _product(context: Context) -> Made:
     text = iso.product(
         context.config.project_name,
         context.catalog.version,
+        _build_version(context),
         _commit(context),
         development_key=bool(key["development"]),
     )
@@ -206,8 +214,8 @@ def task__iso_provenance() -> Iterator[Task]:
         needs=(BUILD, KEY, lock.RECORD),
         products=(context.layout.iso.with_name(provenance.NAME),),
         config=_parameters(context),
-        code=(iso, provenance, signing),
-        fingerprint=lambda: [_commit(context), _epoch(context)],
+        code=(iso, provenance, signing, versions),
+        fingerprint=lambda: [_commit(context), _epoch(context), _build_version(context)],
         after=checks("gpg"),
     ).task()
 
@@ -227,7 +235,11 @@ def _provenance(context: Context) -> Made:
     origin = provenance.Origin(
         source.commit(settings.binary("git"), settings.root),
         _commit(context),
-        {**_parameters(context), "SOURCE_DATE_EPOCH": _epoch(context)},
+        {
+            **_parameters(context),
+            "SOURCE_DATE_EPOCH": _epoch(context),
+            "BUILD_VERSION": _build_version(context),
+        },
         inputs.blobs(context),
     )
     [built] = receipt.read(layout.receipt(BUILD)).outputs

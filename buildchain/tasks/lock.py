@@ -37,6 +37,11 @@ def record_file(context: Context) -> Path:
     return context.layout.build / "lock" / "debian.lock"
 
 
+def replaced_file(context: Context) -> Path:
+    """Return where is listed what the build took in place of what is locked, a line each."""
+    return record_file(context).with_name("replaced.txt")
+
+
 def task__lock_record() -> Iterator[Task]:
     """Record the Debian packages that this build is made of."""
     context = current()
@@ -74,7 +79,7 @@ def _record(context: Context, names: tuple[str, ...]) -> Made:
             for release in redhat.releases(context)
             for line in _replaced(layout.receipt(redhat.closure_step(release)))
         ]
-    list_file = output.with_name("replaced.txt")
+    list_file = replaced_file(context)
     write_whole(list_file, "".join(replaced))
     return Made((*outputs, list_file))
 
@@ -140,7 +145,11 @@ def task_lock() -> Iterator[Task]:
 
 
 def _check(context: Context) -> None:
-    """Compare every lock with what it is made for."""
+    lock_check.prove(problems_of(context))
+
+
+def problems_of(context: Context) -> list[str]:
+    """Compare every lock with what it is made for; needs no network."""
     root, pins = context.config.root, context.catalog
     minimal = {"base": foundations.minimal_packages(context)}
     sets = {**minimal, **foundations.wanted(context)}
@@ -155,7 +164,7 @@ def _check(context: Context) -> None:
         if package.wheels:
             path = context.layout.package_sources(package.name) / package.wheels
             problems += lock_check.wheel_problems(path)
-    lock_check.prove(problems)
+    return problems
 
 
 def _lock_title(what: str, _task: object) -> str:

@@ -28,6 +28,17 @@ def argv_for_commit(binary: str, root: Path) -> list[str | Path]:
     return [binary, "-C", root, "rev-parse", "HEAD"]
 
 
+def argv_for_tags(binary: str, root: Path, which: str) -> list[str | Path]:
+    """List tags: of the last commit (``--points-at``), or of all it contains (``--merged``)."""
+    return [binary, "-C", root, "tag", which, "HEAD"]
+
+
+def argv_for_count(binary: str, root: Path, since: str) -> list[str | Path]:
+    """Count the commits since a tag; all of them when it is empty."""
+    commits = f"refs/tags/{since}..HEAD" if since else "HEAD"
+    return [binary, "-C", root, "rev-list", "--count", commits]
+
+
 def argv_for_date(binary: str, root: Path) -> list[str | Path]:
     """Print when the last commit was made, seconds since 1970."""
     return [binary, "-C", root, "log", "-1", "--format=%ct"]

@@ -76,6 +76,7 @@ def test_product_names_no_machine_and_no_moment(iso_tree: pathlib.Path) -> None:
         "NAME",
         "VERSION",
         "SHORT_VERSION",
+        "BUILD_VERSION",
         "GIT",
         "DEVELOPMENT_RELEASE",
         "DEVELOPMENT_KEY",
@@ -83,6 +84,7 @@ def test_product_names_no_machine_and_no_moment(iso_tree: pathlib.Path) -> None:
     }
     assert fields["NAME"] == "MetalK8s"
     assert fields["VERSION"].startswith(fields["SHORT_VERSION"])
+    assert fields["BUILD_VERSION"].startswith(fields["SHORT_VERSION"])
 
 
 def test_secret_key_is_not_on_the_iso(iso_tree: pathlib.Path) -> None:

@@ -173,7 +173,7 @@ def test_the_tasks(context, tmp_path, monkeypatch):
     layout = context.layout
     monkeypatch.setenv("CALLED_FROM", str(tmp_path))
     assert tasks._pack(context) is None
-    tasks.archive_of(layout).rename(tmp_path / "inputs.tar")
+    layout.inputs.rename(tmp_path / "inputs.tar")
     with signing.signer(layout, "") as signer:
         signer.export(tmp_path, "builder")
     forget(layout)

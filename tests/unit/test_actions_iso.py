@@ -29,11 +29,12 @@ RELEASE = Version(2, 8, 0, "")
     ],
 )
 def test_product(version, commit, development_key, development):
-    text = iso.product("MetalK8s", version, commit, development_key=development_key)
+    text = iso.product("MetalK8s", version, "2.8.0-x", commit, development_key=development_key)
     assert text.splitlines() == [
         "NAME=MetalK8s",
         f"VERSION={version.full}",
         "SHORT_VERSION=2.8",
+        "BUILD_VERSION=2.8.0-x",
         f"GIT={commit}",
         f"DEVELOPMENT_RELEASE={development}",
         f"DEVELOPMENT_KEY={int(development_key)}",

@@ -270,6 +270,7 @@ CASES = {
         edits("VERSION", "VERSION_SUFFIX=", "VERSION_SUFFIX=new"),
         {"WRITE product.txt", "GENERATE configuration of the registry", *SALT, *MEDIUM},
     ),
+    "commit": (lambda machine: machine.tell_git({"rev-list": 8}), {"WRITE product.txt", *MEDIUM}),
     "reason of an unused image": (
         edits(f"{PINS}/images.toml", 'from_scratch', 'unused = ""\nfrom_scratch'), set(),
     ),

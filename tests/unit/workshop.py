@@ -21,11 +21,25 @@ from tests.unit.test_actions_images import export, tar_of
 from tests.unit.test_actions_packages import mounts
 
 TELL = "if '--version' in argv:\n    print('version 99.9.9')\n    sys.exit(0)\n"
-# The checkout is clean; what it tracks is for git itself to say.
+# The checkout is clean; what it tracks is for git itself to say. git.json: word to other answer;
+# clone/: what a clone has.
 GIT = f"""
+import json, pathlib, shutil
+answers = pathlib.Path(sys.argv[0]).with_name("git.json")
+for word, answer in json.loads(answers.read_text()).items() if answers.exists() else ():
+    if word in argv:
+        print(answer)
+        sys.exit(0)
+if "clone" in argv:
+    shutil.copytree(answers.with_name("clone"), argv[-1])
+    sys.exit(0)
 if "ls-files" in argv:
     os.execv({shutil.which("git")!r}, ["git", *argv])
-if "status" not in argv:
+if "rev-list" in argv:
+    print(7)
+elif "rev-parse" in argv:
+    print("a" * 40)
+elif "tag" not in argv and "status" not in argv:
     print("1.0-0-gabc")
 """
 # Containers and images of one build root carry a hash of it.
@@ -75,6 +89,7 @@ class Machine:
         self.engine.images = copy.deepcopy(self.images)
         self.engine.builds.clear()
         self.programs.forget()
+        self.tell_git({})
 
     def forget_build(self):
         """Be a machine that has built nothing, though its downloads are there."""
@@ -95,6 +110,10 @@ class Machine:
         self.programs("mmdebstrap", TELL + MMDEBSTRAP)
         versions = {i.version_of: f"{i.version}-1" for i in self.pins.images if i.version_of}
         Archive(self.programs, self.archive).set("versions", json.dumps(versions))
+
+    def tell_git(self, answers):
+        """Have git answer otherwise where one of these words is among its arguments."""
+        (self.programs.folder / "git.json").write_text(json.dumps(answers))
 
     def _sources(self):
         """Put stand-ins of pinned sources where the store would have verified ones."""

@@ -1,0 +1,1 @@
+"""Releases: what a checkout must be to make one, and the folder that is handed on."""
