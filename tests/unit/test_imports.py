@@ -12,8 +12,10 @@ import pytest
 RANKS = {
     "dodo": 6,
     "buildchain.tasks": 5,
+    "buildchain.signatures.steps": 5,
     "buildchain.targets": 4,
     "buildchain.actions": 3,
+    "buildchain.signatures": 3,
     "buildchain.tools": 2,
     "buildchain.store": 2,
     "buildchain.process": 1,
@@ -131,7 +133,10 @@ def test_there_is_no_circle(graph):
             "doit",
             ("buildchain.__main__", "buildchain.report", "buildchain.state", "buildchain.targets"),
         ),
-        ("buildchain.process", ("buildchain.actions", "buildchain.process")),
+        (
+            "buildchain.process",
+            ("buildchain.actions", "buildchain.process", "buildchain.signatures"),
+        ),
     ],
 )
 def test_who_may_import_what(graph, module, importers):
