@@ -69,6 +69,8 @@ class Signer:
         keys = (self.fingerprint, *(self.others if by_all else ()))
         date = self._date(epoch, keys)
         if self.elsewhere is not None:
+            # Armour goes around all signatures of a file; nobody asks for that of several keys.
+            assert len(keys) == 1 or set(outputs) == {"detached"}
             manners = [(kind, key) for kind in outputs for key in keys]
             found = iter(self.elsewhere.signatures(file.name, file.read_bytes(), manners, date))
             for output in outputs.values():
