@@ -192,3 +192,17 @@ def test_a_batch_is_kept_once_and_a_killed_one_is_none(tmp_path):
 
 def test_script_is_where_it_is_called():
     assert elsewhere.ANSWER_RPM.is_file()
+
+
+def test_an_old_key_introduces_the_new_one(away, office, tmp_path):
+    """Its public half has to be in the file too: nothing else here could check it."""
+    new, old = office.keys[0], office.keys[2]
+    [key, *_] = signing.export_public_key(away, new).paths
+    introduction = tmp_path / "introduction.sig"
+    words = ("--local-user", old, "--detach-sign", "--output", introduction, key)
+    office.gpg("--faked-system-time", f"{EPOCH}!", *words)
+    with pytest.raises(SigningError, match="introduces another key"):
+        signing.export_public_key(away, new, introduction)
+    office.export(away.public_keys, *office.keys)
+    made = signing.export_public_key(away, new, introduction).paths
+    assert made[-1].read_bytes() == introduction.read_bytes()
