@@ -206,3 +206,18 @@ def test_an_old_key_introduces_the_new_one(away, office, tmp_path):
     office.export(away.public_keys, *office.keys)
     made = signing.export_public_key(away, new, introduction).paths
     assert made[-1].read_bytes() == introduction.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [("sys.exit(2)", "is not accepted by gpgv"), ("", "is not one signature")],
+)
+def test_gpgv_that_says_something_else(away, office, tmp_path, fake_program, body, problem):
+    file = tmp_path / "file"
+    file.write_text("x\n")
+    for error in (WaitingError, SigningError):
+        with signing.signer(away, office.keys[0]) as key, pytest.raises(error) as caught:
+            key.sign(file, tmp_path / "far", epoch=EPOCH)
+        answer(office, away)
+        fake_program("gpgv", body)
+    assert problem in caught.value.reason
