@@ -72,7 +72,8 @@ class Signer:
             # Armour goes around all signatures of a file; nobody asks for that of several keys.
             assert len(keys) == 1 or set(outputs) == {"detached"}
             manners = [(kind, key) for kind in outputs for key in keys]
-            found = iter(self.elsewhere.signatures(file.name, file.read_bytes(), manners, date))
+            what = self.elsewhere.label(file)
+            found = iter(self.elsewhere.signatures(what, file.read_bytes(), manners, date))
             for output in outputs.values():
                 # As gpg has it: signatures by several keys stand one after the other.
                 write_whole(output, b"".join(next(found) for _ in keys))

@@ -6,6 +6,7 @@ Programs: ``gpgv``, ``rpmsign``.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from buildchain.signatures.folder import Folder
 from buildchain.signatures.wanted import Wanted
 from buildchain.tools import gpg
 
+FRESH = re.compile(r"^\.(.+)\.new$")
 # Stands in for gpg where rpmsign calls it.
 ANSWER_RPM = Path(__file__).with_name("answer-rpm.sh")
 
@@ -31,11 +33,21 @@ class Elsewhere:
     folder: Folder
     ring: Path
 
+    def label(self, file: Path) -> str:
+        """Return what a file is for who reads the table: its place in the build root."""
+        build = self.folder.path.parent
+        if build not in file.parents or build / "tmp" in file.parents:
+            return file.name
+        # What is being made lies beside the place that it takes (repositories.replaced).
+        parts = [FRESH.sub(r"\1", part) for part in file.relative_to(build).parts]
+        return "/".join(parts)
+
     def signatures(
         self, what: str, content: bytes, manners: Sequence[tuple[str, str]], date: int
     ) -> list[bytes]:
         """Return signatures of the same bytes.
 
+        :param what: as :meth:`label` has it.
         :param manners: kind and fingerprint of each.
         :raises WaitingError: some are not there; they are asked for.
         :raises SigningError: one that is there does not hold.
@@ -87,7 +99,7 @@ class Elsewhere:
         told = self._call(rpm, key, scratch)
         if not header.is_file():
             raise SigningError(f"rpmsign signs nothing of {rpm.name}", details=told)
-        [answer] = self.signatures(rpm.name, header.read_bytes(), [("detached", key)], date)
+        [answer] = self.signatures(self.label(rpm), header.read_bytes(), [("detached", key)], date)
         signature.write_bytes(answer)
         if told := self._call(rpm, key, scratch):
             raise SigningError(f"{rpm.name} cannot be signed", details=told)

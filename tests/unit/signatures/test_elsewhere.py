@@ -221,3 +221,18 @@ def test_gpgv_that_says_something_else(away, office, tmp_path, fake_program, bod
         answer(office, away)
         fake_program("gpgv", body)
     assert problem in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("place", "label"),
+    [
+        (".root.new/MANIFEST", "root/MANIFEST"),
+        ("sources/.root.new/SHA256SUM", "sources/root/SHA256SUM"),
+        ("SHA256SUM", "SHA256SUM"),
+        ("tmp/inputs-x1y2/index", "index"),
+        ("../elsewhere/file", "file"),
+    ],
+)
+def test_what_the_table_says(away, tmp_path, place, label):
+    asked = elsewhere.Elsewhere(Folder(away.signatures), tmp_path)
+    assert asked.label((away.build / place).resolve()) == label
