@@ -3,6 +3,12 @@
 from buildchain import report
 from buildchain.errors import BuildError
 from buildchain.release.steps import task__release_gate, task_release
+from buildchain.signatures.steps import (
+    task__signatures_begin,
+    task_sign,
+    task_sign_import,
+    task_sign_request,
+)
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.diff import task_diff
@@ -104,6 +110,7 @@ __all__ = [
     "task__release_gate",
     "task__salt_environment",
     "task__salt_tree_deploy",
+    "task__signatures_begin",
     "task__sources_build",
     "task__sources_digest",
     "task__sources_populate",
@@ -130,6 +137,9 @@ __all__ = [
     "task_reproduce",
     "task_salt_tree",
     "task_setup",
+    "task_sign",
+    "task_sign_import",
+    "task_sign_request",
     "task_sources_iso",
     "task_test",
     "task_test_fresh",
@@ -152,4 +162,6 @@ DOIT_CONFIG = {
     # share what it fetched.
     "par_type": "thread",
     "cleanforget": True,
+    # What waits for signatures stops nothing else: all of a run's are asked for at once.
+    "continue": _LAYOUT.public_keys is not None,
 }

@@ -58,6 +58,8 @@ class Config:
     :param source_date_epoch: seconds since 1970, or ``None`` for the last commit's time.
     :param base_image: an image by digest in place of the one we make, or empty.
     :param signing_key: fingerprints in the user's GnuPG home, or empty for a development key.
+    :param signing_public_key: public halves of these keys, whose secret halves are on another
+        machine, or ``None``.
     :param key_introduction: detached signature of the first one's public half, or ``None``.
     :param registry_mirrors: ``registry=http[s]://host[:port][/prefix]`` each.
     :param plain_http_registries: ``host[:port]`` each.
@@ -73,6 +75,7 @@ class Config:
     base_image: str
     lock_policy: str
     signing_key: str
+    signing_public_key: Path | None
     key_introduction: Path | None
     source_date_epoch: int | None
     registry_mirrors: tuple[str, ...]
@@ -186,6 +189,13 @@ OPTIONS = (
         _words(FINGERPRINT, "fingerprints of 40 hexadecimal digits, separated by spaces"),
     ),
     Option(
+        "SIGNING_PUBLIC_KEY",
+        "",
+        "file: public halves of SIGNING_KEY, which signs on another machine; empty: it is in your "
+        "GnuPG home",
+        _file,
+    ),
+    Option(
         "KEY_INTRODUCTION",
         "",
         "file: the old release key's signature of the new one; empty: none",
@@ -267,6 +277,8 @@ def load(root: Path, environ: Mapping[str, str]) -> Config:
             problems.append(f"{option.name}={_visible(value)}: expected {error}")
         values[option.name] = value
     problems += _profile_problems(root, values["PROFILE"])
+    if values["SIGNING_PUBLIC_KEY"] and not values["SIGNING_KEY"]:
+        problems.append("SIGNING_PUBLIC_KEY is set: expected SIGNING_KEY too, to say who signs")
     if not {"BUILD_ROOT", "CACHE_ROOT"} & set(bad):
         folders = (_folder(root, values[name]) for name in ("BUILD_ROOT", "CACHE_ROOT"))
         problems += roots.problems(root, *folders)
@@ -297,6 +309,7 @@ def _config(root: Path, values: Mapping[str, str]) -> Config:
         base_image=values["BASE_IMAGE"],
         lock_policy=values["LOCK_POLICY"],
         signing_key=" ".join(values["SIGNING_KEY"].upper().split()),
+        signing_public_key=file("SIGNING_PUBLIC_KEY"),
         key_introduction=file("KEY_INTRODUCTION"),
         source_date_epoch=int(epoch) if epoch else None,
         registry_mirrors=tuple(values["REGISTRY_MIRRORS"].split()),

@@ -5,6 +5,9 @@ Anything else that is raised is a bug and keeps its traceback.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class BuildError(Exception):
     """A failure that the person in front of the terminal can mend.
@@ -103,6 +106,29 @@ class ReleaseError(BuildError):
     default_solution = (
         "Mend what is listed, then run it again; ./doit.sh release --dry-run tells it in seconds."
     )
+
+
+class WaitingError(BuildError):
+    """A step waits for signatures that are made elsewhere.
+
+    :ivar wanted: identity of each signature to what it is of.
+    """
+
+    wanted: Mapping[str, str] = MappingProxyType({})
+
+    default_solution = (
+        "Write down what is to be signed (./doit.sh sign_request --output FILE), have FILE signed "
+        "where the key is, import the answer (./doit.sh sign_import ANSWER) and run the same again."
+    )
+
+    @classmethod
+    def of(cls, wanted: Mapping[str, str]) -> WaitingError:
+        """Return the error of a step, or of a whole run, that wants these."""
+        subject = "1 signature is" if len(wanted) == 1 else f"{len(wanted)} signatures are"
+        names = ", ".join(sorted(set(wanted.values())))
+        error = cls(f"{subject} made elsewhere and not here yet: {names}")
+        error.wanted = dict(wanted)
+        return error
 
 
 class ContentError(BuildError):

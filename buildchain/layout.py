@@ -15,12 +15,14 @@ class Layout:
     :param build: ``BUILD_ROOT``; everything below it can be deleted and built again.
     :param cache: ``CACHE_ROOT``; outlives ``clean``.
     :param project: lower-case name of the product, the ISO's file name.
+    :param public_keys: ``SIGNING_PUBLIC_KEY``, if the keys that sign are elsewhere.
     """
 
     root: Path
     build: Path
     cache: Path
     project: str
+    public_keys: Path | None = None
 
     # -- the checkout ---------------------------------------------------------------------------
     @property
@@ -148,6 +150,11 @@ class Layout:
     @property
     def keys(self) -> Path:
         return self.build / "keys"
+
+    @property
+    def signatures(self) -> Path:
+        """What is to be signed elsewhere and what was, :mod:`buildchain.signatures.folder`."""
+        return self.build / "signatures"
 
     @property
     def product(self) -> Path:

@@ -5,6 +5,7 @@
     --  BUILD IMAGE  pause:3.4                      up to date, skipped
     ..  BUILD IMAGE  etcd:3.4.23            4.2 s   executed
     !!  BUILD ISO    metalk8s.iso                   ignored
+    ??  SIGN         RPMs                   0.3 s   waits for signatures
 
 On a terminal a status line shows what is running and how far it is; elsewhere a line comes every
 half minute. Everything else goes to ``_build/build.log``. Colours only on a terminal, and never
@@ -26,16 +27,19 @@ from pathlib import Path
 from typing import IO, Any
 
 from doit import reporter
+from doit.exceptions import UnmetDependency
 from doit.globals import Globals
 
 from buildchain import events, roots
-from buildchain.errors import BuildError, SpaceError
+from buildchain.errors import BuildError, SpaceError, WaitingError
 from buildchain.targets.step import is_reading
 
 STATUS_EVERY = 0.5  # seconds between two updates of the status line
 HEARTBEAT_EVERY = 30.0  # seconds between two signs of life without a terminal
 TITLE_WIDTH = 60  # columns before the duration
-COLOURS = {"..": "32", "--": "2", "!!": "33", "failed": "31"}
+COLOURS = {"..": "32", "--": "2", "!!": "33", "??": "33", "failed": "31"}
+# Exit status of a run that did all it can without signatures (EX_TEMPFAIL of sysexits.h).
+WAITS = 75
 CLEAR_LINE = "\r\033[K"
 
 
@@ -296,6 +300,8 @@ class BuildReporter(_Bookkeeping):
         self.has_colours = self.is_terminal and not os.environ.get("NO_COLOR")
         self.failures: list[tuple[str, str]] = []
         self.errors: list[str] = []
+        self.waiting: set[str] = set()
+        self.wanted: dict[str, str] = {}
         self.executed = 0
         self.status: Status | None = None
 
@@ -326,10 +332,21 @@ class BuildReporter(_Bookkeeping):
     def add_failure(self, task: Any, fail: Any) -> None:
         """Print a task that failed; its output comes at the end."""
         events.transcript(f"== {task.name} failed\n{fail.get_msg()}")
-        if not fail.report:
+        if not fail.report or self._waits(task, fail):
             return
         self.failures.append((task.name, fail.get_msg()))
         self._line("failed", task.title(), self._seconds(task))
+
+    def _waits(self, task: Any, fail: Any) -> bool:
+        """Tell whether a task only waits for signatures, itself or by what it depends on."""
+        wanted = getattr(fail, "waits_for", None)
+        if wanted is not None:
+            self.wanted.update(wanted)
+            self._line("??", task.title(), self._seconds(task))
+        elif not (isinstance(fail, UnmetDependency) and {*fail.message.split()} <= self.waiting):
+            return False
+        self.waiting.add(task.name)
+        return True
 
     def skip_uptodate(self, task: Any) -> None:
         """Print a task that need not run."""
@@ -352,7 +369,10 @@ class BuildReporter(_Bookkeeping):
         """No task of ours has a teardown."""
 
     def complete_run(self) -> None:
-        """End: every failure with its reason and remedy."""
+        """End: every failure with its reason and remedy.
+
+        :raises SystemExit: nothing failed, and something waits for signatures.
+        """
         if self.status is not None:
             events.LOGGER.removeHandler(self.status)
             self.status.close()
@@ -363,11 +383,15 @@ class BuildReporter(_Bookkeeping):
             self.stream.write(f"\n{self._coloured('failed', name)}\n{message.strip()}\n")
         for message in self.errors:
             self.stream.write(f"\n{message.strip()}\n")
+        if self.wanted:
+            self.stream.write(f"\n{WaitingError.of(self.wanted).friendly()}\n")
         if self.failures and self.log is not None:
             self.stream.write(f"\nThe whole transcript is in {self.log}.\n")
         self.stream.flush()
         if self.lock is not None:
             self.lock.close()
+        if self.wanted and not (self.failures or self.errors):
+            raise SystemExit(WAITS)
 
     def _seconds(self, task: Any) -> float | None:
         return self.status.end(task.name) if self.status is not None else None

@@ -30,7 +30,10 @@ PIP_OF_USER = Path("~/.config/pip/pip.conf")
 PIP_OF_ALL = "etc/xdg/pip/pip.conf"  # read by every user's pip, as /etc/pip.conf is
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
 # Options that say where things of this machine are, and who signs.
-ITS_OWN = ("BUILD_ROOT", "CACHE_ROOT", "SIGNING_KEY", "KEY_INTRODUCTION", "REGISTRY_AUTH_FILE")
+ITS_OWN = (
+    *("BUILD_ROOT", "CACHE_ROOT", "REGISTRY_AUTH_FILE"),
+    *("SIGNING_KEY", "SIGNING_PUBLIC_KEY", "KEY_INTRODUCTION"),
+)
 OWN_SOCKET = Path("/var/run/docker.sock")
 BRIDGE = Path("/sys/class/net/docker0")
 # What of a medium is another with another key: keys, signatures, and lists of what is signed.

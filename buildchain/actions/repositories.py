@@ -59,8 +59,9 @@ def make_deb_repository(
         )
         release = fresh / "dists" / suite / "Release"
         write_whole(release, process.run(argv, cwd=fresh))
-        signer.sign(release, release.with_name("InRelease"), epoch=epoch, kind="clear")
-        signer.sign(release, release.with_name("Release.gpg"), epoch=epoch, kind="armored")
+        places = {"clear": "InRelease", "armored": "Release.gpg"}
+        outputs = {kind: release.with_name(name) for kind, name in places.items()}
+        signer.sign_forms(release, outputs, epoch=epoch)
     return folder
 
 

@@ -15,10 +15,11 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from buildchain import events, listing, process
+from buildchain import events, listing, process, roots
 from buildchain.actions import iso, source
 from buildchain.errors import CommandError, ConfigError, ContentError
 from buildchain.layout import Layout
+from buildchain.signatures.folder import Folder
 from buildchain.tools import git
 
 SHOWN = 10  # differing files that are named, and explained
@@ -49,6 +50,10 @@ def rebuild(layout: Layout, git_binary: str, environment: Mapping[str, str]) -> 
     cache.mkdir()
     for name in ("store", "keys"):
         (cache / name).symlink_to(layout.cache / name)
+    if (answers := Folder(layout.signatures).answers).is_dir():
+        # Where keys are elsewhere: the same bytes have the same signatures.
+        shutil.copytree(answers, Folder(checkout / "_build" / "signatures").answers)
+        roots.mark(checkout / "_build")
     settings = {
         **environment,
         "BUILD_ROOT": "_build",

@@ -1,5 +1,7 @@
 """Signatures: a release key from the user's GnuPG home, or a development key made on first use.
 
+With ``SIGNING_PUBLIC_KEY`` the release key is elsewhere, see :mod:`buildchain.signatures`.
+
 Programs: ``gpg``, ``gpgv``, ``rpmsign``. The development key lives below the cache, mode 0600,
 never in the build root; GnuPG's home is a short-lived folder so that no agent stays behind.
 """
@@ -19,6 +21,8 @@ from buildchain import events, process, receipt
 from buildchain.errors import CommandError, SigningError
 from buildchain.layout import Layout
 from buildchain.receipt import Made, write_whole
+from buildchain.signatures.elsewhere import Elsewhere
+from buildchain.signatures.folder import Folder
 from buildchain.tools import gpg
 
 STEM = "metalk8s"  # of the files of public keys
@@ -32,6 +36,7 @@ class Signer:
 
     :param is_development: the key was made here; nothing it signs is a release.
     :param since: fingerprint to the first date at which the key can sign, seconds since 1970.
+    :param elsewhere: where signatures come from when the home has public halves only.
     """
 
     home: Path
@@ -39,6 +44,7 @@ class Signer:
     is_development: bool
     others: tuple[str, ...] = ()
     since: Mapping[str, int] = field(default_factory=dict)
+    elsewhere: Elsewhere | None = None
 
     def sign(
         self, file: Path, output: Path, *, epoch: int, kind: str = "detached", by_all: bool = False
@@ -49,20 +55,47 @@ class Signer:
         :param by_all: by the others too.
         :raises SigningError: a key cannot be used.
         """
-        part = output.with_name(f".{output.name}.part")
-        part.unlink(missing_ok=True)
-        keys = (self.fingerprint, *(self.others if by_all else ()))
-        date = self._date(epoch, keys)
-        argv = gpg.argv_for_signature(self.home, keys, file, part, epoch=date, kind=kind)
-        self._run(argv, date)
-        part.chmod(0o644)
-        part.replace(output)
+        self.sign_forms(file, {kind: output}, epoch=epoch, by_all=by_all)
         return output
 
+    def sign_forms(
+        self, file: Path, outputs: Mapping[str, Path], *, epoch: int, by_all: bool = False
+    ) -> None:
+        """Write several kinds of signatures of ``file``; of the rest goes what :meth:`sign` says.
+
+        :param outputs: kind to the file that is written.
+        :raises WaitingError: the key is elsewhere, and not all of them are here.
+        """
+        keys = (self.fingerprint, *(self.others if by_all else ()))
+        date = self._date(epoch, keys)
+        if self.elsewhere is not None:
+            # Armour goes around all signatures of a file; nobody asks for that of several keys.
+            assert len(keys) == 1 or set(outputs) == {"detached"}
+            manners = [(kind, key) for kind in outputs for key in keys]
+            what = self.elsewhere.label(file)
+            found = iter(self.elsewhere.signatures(what, file.read_bytes(), manners, date))
+            for output in outputs.values():
+                # As gpg has it: signatures by several keys stand one after the other.
+                write_whole(output, b"".join(next(found) for _ in keys))
+            return
+        for kind, output in outputs.items():
+            part = output.with_name(f".{output.name}.part")
+            part.unlink(missing_ok=True)
+            argv = gpg.argv_for_signature(self.home, keys, file, part, epoch=date, kind=kind)
+            self._run(argv, date)
+            part.chmod(0o644)
+            part.replace(output)
+
     def sign_rpms(self, rpms: Sequence[Path], *, epoch: int) -> None:
-        """Sign RPM packages in place; of ``epoch`` goes what :meth:`sign` says."""
-        program = shutil.which("gpg") or "/usr/bin/gpg"
+        """Sign RPM packages in place; of ``epoch`` goes what :meth:`sign` says.
+
+        :raises WaitingError: the key is elsewhere, and not all signatures are here.
+        """
         date = self._date(epoch, (self.fingerprint,))
+        if self.elsewhere is not None:
+            self.elsewhere.sign_rpms(rpms, self.fingerprint, date, self.home)
+            return
+        program = shutil.which("gpg") or "/usr/bin/gpg"
         argv = gpg.argv_for_rpms(self.home, self.fingerprint, date, rpms, program=program)
         self._run(argv, date)
 
@@ -118,10 +151,15 @@ def signer(layout: Layout, signing_key: str) -> Iterator[Signer]:
     """Provide the key of this build.
 
     :param signing_key: fingerprints of release keys, or empty for the development key.
-    :raises SigningError: a release key has no secret part in the user's GnuPG home.
+    :raises SigningError: a release key has no secret part in the user's GnuPG home, or no public
+        one in ``SIGNING_PUBLIC_KEY``.
     """
     if signing_key:
         first, *others = signing_key.split()
+        if layout.public_keys is not None:
+            with _public_signer(layout, layout.public_keys, (first, *others)) as key:
+                yield key
+            return
         home, since = _user_home((first, *others))
         yield Signer(home, first, is_development=False, others=tuple(others), since=since)
         return
@@ -133,6 +171,58 @@ def signer(layout: Layout, signing_key: str) -> Iterator[Signer]:
         fingerprint = gpg.parse_fingerprint(listing)
         since = {fingerprint: gpg.parse_first_date(listing)}
         yield Signer(home, fingerprint, is_development=True, since=since)
+
+
+@contextlib.contextmanager
+def local_signer(layout: Layout, signing_key: str) -> Iterator[Signer]:
+    """Provide a key for what never leaves this machine: nobody elsewhere is asked to sign that."""
+    with signer(layout, "" if layout.public_keys is not None else signing_key) as key:
+        yield key
+
+
+@contextlib.contextmanager
+def _public_signer(layout: Layout, file: Path, keys: Sequence[str]) -> Iterator[Signer]:
+    """Provide keys of which only the public halves are here."""
+    with _home() as home:
+        since, missing = {}, []
+        with _told(f"{file} holds no public keys"):
+            process.run(gpg.argv_for_import(home, file))
+        for key in keys:
+            listing = ""
+            with contextlib.suppress(CommandError):
+                listing = process.run(gpg.argv_for_public_listing(home, key))
+            since[key] = gpg.parse_first_date(listing)
+            if gpg.parse_fingerprint(listing) != key:
+                missing.append(key)
+        if missing:
+            raise SigningError(
+                f"no public key {', '.join(missing)} in {file}",
+                solution="Export all keys to it, where they are: gpg --export FINGERPRINT …",
+            )
+        ring = home / "keys.gpg"
+        process.run(gpg.argv_for_public_export(home, keys, ring))
+        elsewhere = Elsewhere(Folder(layout.signatures), ring)
+        first, *others = keys
+        yield Signer(
+            home,
+            first,
+            is_development=False,
+            others=tuple(others),
+            since=since,
+            elsewhere=elsewhere,
+        )
+
+
+@contextlib.contextmanager
+def _told(reason: str) -> Iterator[None]:
+    try:
+        yield
+    except CommandError as error:
+        raise SigningError(
+            reason,
+            details=error.details,
+            solution="Let SIGNING_PUBLIC_KEY name what gpg --export has written.",
+        ) from error
 
 
 def _user_home(keys: Sequence[str]) -> tuple[Path, dict[str, int]]:

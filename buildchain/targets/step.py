@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from buildchain import events, receipt
-from buildchain.errors import BuildError, SpaceError
+from buildchain.errors import BuildError, SpaceError, WaitingError
 from buildchain.layout import Layout
 from buildchain.receipt import Made
 
@@ -181,6 +181,11 @@ def guarded(action: Callable[[], object]) -> Callable[[], object]:
 
         try:
             action()
+        except WaitingError as error:
+            waiting = TaskFailed(error.friendly())
+            # The reporter's: such a step has not failed.
+            waiting.waits_for = error.wanted
+            return waiting
         except BuildError as error:
             return TaskFailed(error.friendly())
         except OSError as error:

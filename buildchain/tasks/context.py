@@ -71,6 +71,7 @@ def load(root: Path, environ: dict[str, str], arguments: tuple[str, ...] = ()) -
         build=settings.build_root,
         cache=settings.cache_root,
         project=settings.project_name.lower(),
+        public_keys=settings.signing_public_key,
     )
     pins = catalog.load(root, settings.profile)
     tracked = source.tracked(settings.binary("git"), root)

@@ -160,7 +160,7 @@ def _base(context: Context) -> Made:
     if context.config.base_image:
         with engine.connect(context.config.binary("docker")) as client:
             return base.pull_base(context.layout, client, context.config.base_image)
-    with signing.signer(context.layout, context.config.signing_key) as signer:
+    with signing.local_signer(context.layout, context.config.signing_key) as signer:
         packages = context.catalog.base_packages
         return base.make_base(context.layout, packages, context.content, signer)
 

@@ -27,6 +27,8 @@ from buildchain.tasks.context import Context, current
 TEST_TASKS = ("test", "lint", "format", "bench")
 VAGRANT_TASKS = ("vagrant_up", "vagrant_restore")
 MACHINE_TASKS = ("machine",)
+# First of all that signs, where the key is elsewhere (buildchain/signatures/steps.py).
+SIGNATURES = "_signatures_begin"
 
 
 def tools_for(context: Context, *purposes: str) -> tuple[Tool, ...]:
@@ -54,6 +56,12 @@ def purposes(context: Context) -> tuple[str, ...]:
 def checks(*names: str) -> tuple[str, ...]:
     """Return the tasks that check for tools."""
     return tuple(f"check_for:{name}" for name in names)
+
+
+def signing_checks(context: Context, *names: str) -> tuple[str, ...]:
+    """Return what comes before a step that signs: checks for gpg and for other tools."""
+    elsewhere = (SIGNATURES,) if context.layout.public_keys is not None else ()
+    return (*elsewhere, *checks("gpg", *names))
 
 
 def task_check_for() -> Iterator[Task]:

@@ -38,7 +38,7 @@ from buildchain.tasks import (
     salt_tree,
 )
 from buildchain.tasks.context import Context, current
-from buildchain.tasks.host import checks
+from buildchain.tasks.host import checks, signing_checks
 from buildchain.tools import gpg
 from buildchain.tools import iso as iso_tool
 
@@ -110,6 +110,7 @@ def task__iso_key() -> Iterator[Task]:
     """Write the public keys that check the ISO; makes a development key on first use."""
     context = current()
     introduction = context.config.key_introduction
+    files = (introduction, context.layout.public_keys)
     yield Step(
         context.layout,
         KEY,
@@ -117,7 +118,7 @@ def task__iso_key() -> Iterator[Task]:
         functools.partial(
             signing.export_public_key, context.layout, context.config.signing_key, introduction
         ),
-        inputs=(introduction,) if introduction is not None else (),
+        inputs=tuple(file for file in files if file is not None),
         config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
         code=(gpg, signing),
         holds=functools.partial(
@@ -216,7 +217,7 @@ def task__iso_provenance() -> Iterator[Task]:
         config=_parameters(context),
         code=(iso, provenance, signing, versions),
         fingerprint=lambda: [_commit(context), _epoch(context), _build_version(context)],
-        after=checks("gpg"),
+        after=signing_checks(context),
     ).task()
 
 
@@ -283,7 +284,7 @@ def populate_step(
         },
         code=(iso, signing),
         fingerprint=functools.partial(_epoch, context),
-        after=(*_release(context), *checks("gpg")),
+        after=(*_release(context), *signing_checks(context)),
     )
 
 
@@ -331,7 +332,7 @@ def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> 
         products=(medium.checksums,),
         code=(iso, signing),
         fingerprint=functools.partial(_epoch, context),
-        after=checks("gpg", "gpgv"),
+        after=signing_checks(context, "gpgv"),
     )
 
 
@@ -409,6 +410,9 @@ def _reproduce(context: Context) -> object:
             for name, value in os.environ.items()
             if name in {"GNUPGHOME", *(option.name for option in config.OPTIONS)}
         }
+        if layout.public_keys is not None:
+            # The second build is elsewhere: what is relative leads somewhere else there.
+            kept["SIGNING_PUBLIC_KEY"] = str(layout.public_keys)
         build = reproduce.rebuild(layout, context.config.binary("git"), kept)
         reproduce.compare(layout, dataclasses.replace(layout, build=build))
 

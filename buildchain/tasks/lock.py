@@ -196,7 +196,7 @@ def _lock_debian(context: Context) -> None:
     for name, packages in minimal.items():
         debian.list_closure(layout, name, debian.resolve(layout, name, packages), ())
     floor.make_status(layout)
-    with signing.signer(context.layout, context.config.signing_key) as signer:
+    with signing.local_signer(context.layout, context.config.signing_key) as signer:
         base.make_base(layout, pins.base_packages, context.content, signer)
     entries = {name: _entry(context, layout, name, names) for name, names in minimal.items()}
     for name, packages in foundations.closures(context).items():

@@ -22,7 +22,7 @@ from buildchain.receipt import Made, write_whole
 from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import foundations, packaging, redhat
 from buildchain.tasks.context import Context, current
-from buildchain.tasks.host import checks
+from buildchain.tasks.host import checks, signing_checks
 from buildchain.tools import repository
 
 NODE = foundations.closure_step("node")
@@ -69,7 +69,7 @@ def _sign(context: Context) -> Step:
         },
         code=(repositories, signing),
         owns=layout.signed_rpms,
-        after=checks("rpmsign", "gpg", *(["createrepo_c"] if is_solved_against else [])),
+        after=signing_checks(context, "rpmsign", *(["createrepo_c"] if is_solved_against else [])),
     )
 
 
@@ -149,7 +149,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         needs=(redhat.SIGN, *map(redhat.closure_step, redhat.releases(context)), "_iso_key"),
         config={**epoch, "releases": context.catalog.redhat_releases},
         code=(repositories, repository, rpms, signing),
-        after=checks("createrepo_c", "gpg"),
+        after=signing_checks(context, "createrepo_c"),
     )
     yield Step(
         context.layout,
@@ -159,7 +159,7 @@ def _repositories(context: Context) -> Iterator[Step]:
         needs=(*(packaging.stage(p.name, "pkg_deb") for p in all_packages), NODE, "_iso_key"),
         config=epoch,
         code=(debian, repositories, repository, signing),
-        after=checks("apt-ftparchive", "gpg"),
+        after=signing_checks(context, "apt-ftparchive"),
     )
 
 

@@ -19,7 +19,7 @@ from buildchain.receipt import Made
 from buildchain.targets.step import Step, Task, group, title
 from buildchain.tasks import packaging
 from buildchain.tasks.context import Context, current
-from buildchain.tasks.host import checks
+from buildchain.tasks.host import signing_checks
 from buildchain.tasks.iso import KEY, build_step, digest_step, populate_step
 
 SIGN = "_sources_sign"
@@ -60,7 +60,7 @@ def task__sources_sign() -> Iterator[Task]:
         config={"epoch": epoch, "key": context.config.signing_key},
         code=(repositories, signing),
         owns=folder,
-        after=checks("rpmsign", "gpg"),
+        after=signing_checks(context, "rpmsign"),
     ).task()
 
 

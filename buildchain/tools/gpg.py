@@ -50,6 +50,11 @@ def argv_for_listing(home: Path) -> list[str | Path]:
     return [*_gpg(home), "--list-secret-keys", "--with-colons"]
 
 
+def argv_for_public_listing(home: Path, fingerprint: str) -> list[str | Path]:
+    """List a public key in machine-readable form."""
+    return [*_gpg(home), "--list-keys", "--with-colons", fingerprint]
+
+
 def parse_fingerprint(listing: str) -> str:
     """Return the first fingerprint of a listing, or an empty string."""
     for line in listing.splitlines():
@@ -68,7 +73,7 @@ def parse_first_date(listing: str) -> int:
     made, signing = 0, []
     for line in listing.splitlines():
         fields = line.split(":")
-        if fields[0] not in {"sec", "ssb"} or not fields[5].isdigit():
+        if fields[0] not in {"sec", "ssb", "pub", "sub"} or not fields[5].isdigit():
             continue
         created = int(fields[5])
         made = made or created
@@ -88,6 +93,13 @@ def argv_for_export(home: Path, fingerprint: str, output: Path, *, armor: bool) 
     form = ["--armor"] if armor else []
     return [*_gpg(home), *form, "--export-options", "export-minimal", "--output", output,
             "--export", fingerprint]  # fmt: skip
+
+
+def argv_for_public_export(
+    home: Path, fingerprints: Sequence[str], output: Path
+) -> list[str | Path]:
+    """Write several public keys, for gpgv."""
+    return [*_gpg(home), "--output", output, "--export", *fingerprints]
 
 
 def argv_for_signature(
@@ -121,6 +133,15 @@ def argv_for_verification(
     return ["gpgv", *rings, signature, file]
 
 
+def argv_for_status(keyring: Path, signature: Path, file: Path | None) -> list[str | Path]:
+    """Check a signature, and say on standard output what it is.
+
+    :param file: what it is of; ``None``: it is inline.
+    """
+    signed = [signature] if file is None else [signature, file]
+    return ["gpgv", "--status-fd", "1", "--keyring", keyring, *signed]
+
+
 def argv_for_introduction(home: Path, signature: Path, key: Path) -> list[str | Path]:
     """Check a detached signature of a key by a key of the user's."""
     return [*_gpg(home), "--verify", signature, key]
@@ -143,3 +164,10 @@ def argv_for_rpms(
     return ["rpmsign", "--addsign", "--define", f"_gpg_path {home}",
             "--define", f"_gpg_name {fingerprint}",
             "--define", f"__gpg_sign_cmd {command}", *rpms]  # fmt: skip
+
+
+def argv_for_answered_rpm(fingerprint: str, rpm: Path) -> list[str | Path]:
+    """Sign an RPM package in place with ``answer-rpm.sh`` of the current folder as gpg."""
+    command = "/bin/sh sh ./answer-rpm.sh %{__signature_filename} %{__plaintext_filename}"
+    return ["rpmsign", "--addsign", "--define", f"_gpg_name {fingerprint}",
+            "--define", f"__gpg_sign_cmd {command}", rpm]  # fmt: skip

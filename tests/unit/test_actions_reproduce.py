@@ -9,6 +9,7 @@ import pytest
 
 from buildchain.actions import reproduce
 from buildchain.errors import ConfigError, ContentError
+from buildchain.signatures.folder import Folder
 
 MANIFEST = "#name=Demo\n0 d 0755 0 salt\n{sha} f 0644 1 salt/a b\n1 f {mode} 1 other\n"
 
@@ -136,3 +137,24 @@ def test_changes_that_are_not_committed(layout, fake_program):
     fake_program("git", GIT.format(described="1.0-0-gabc-dirty"))
     with pytest.raises(ConfigError, match="differ from its commit"):
         reproduce.rebuild(layout, "git", {})
+
+
+def test_signatures_from_elsewhere_serve_the_second_build(layout, fake_program):
+    """The same bytes have the same signatures: nobody is asked to sign them again."""
+    Folder(layout.signatures).add({"identity": b"signature"})
+    fake_program(
+        "git",
+        """
+import pathlib
+if "clone" in argv:
+    script = pathlib.Path(argv[-1], "doit.sh")
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\\ncat _build/signatures/answers/*/identity _build/.metalk8s")
+    script.chmod(0o755)
+elif "describe" in argv:
+    print("1.0-0-gabc")
+""",
+    )
+    build = reproduce.rebuild(layout, "git", {})
+    [kept] = Folder(build / "signatures").answers.glob("*/identity")
+    assert kept.read_bytes() == b"signature"

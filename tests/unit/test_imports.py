@@ -16,8 +16,10 @@ RANKS = {
     "buildchain.release": 4,
     "buildchain.tasks.context": 4,
     "buildchain.tasks": 5,
+    "buildchain.signatures.steps": 5,
     "buildchain.targets": 4,
     "buildchain.actions": 3,
+    "buildchain.signatures": 3,
     "buildchain.tools": 2,
     "buildchain.store": 2,
     "buildchain.process": 1,
@@ -135,7 +137,10 @@ def test_there_is_no_circle(graph):
             "doit",
             ("buildchain.__main__", "buildchain.report", "buildchain.state", "buildchain.targets"),
         ),
-        ("buildchain.process", ("buildchain.actions", "buildchain.process")),
+        (
+            "buildchain.process",
+            ("buildchain.actions", "buildchain.process", "buildchain.signatures"),
+        ),
     ],
 )
 def test_who_may_import_what(graph, module, importers):

@@ -1,0 +1,1 @@
+"""Tests of the signatures that are made elsewhere."""
