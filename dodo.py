@@ -30,6 +30,7 @@ from buildchain.tasks.images import (
 from buildchain.tasks.inputs import task_inputs, task_inputs_unpack
 from buildchain.tasks.iso import (
     task__iso_bill,
+    task__iso_blocks,
     task__iso_build,
     task__iso_digest,
     task__iso_key,
@@ -93,6 +94,7 @@ __all__ = [
     "task__image_pull",
     "task__images_fetch",
     "task__iso_bill",
+    "task__iso_blocks",
     "task__iso_build",
     "task__iso_check",
     "task__iso_digest",

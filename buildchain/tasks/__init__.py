@@ -11,5 +11,5 @@
     _documents_deploy                                                       documents
     _debian_closure:testbed ─> _testbed_image, _vagrant_key, populate_iso ─> vagrant_up
     _iso_key, _iso_product, all of the above ─> _iso_bill ─> _iso_populate
-                                _iso_populate ─> _iso_check ─> _iso_build ─> _iso_digest
+                                _iso_populate ─> _iso_check ─> _iso_build ─> _iso_{digest,blocks}
 """

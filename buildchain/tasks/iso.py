@@ -9,6 +9,7 @@
     salt_tree, bill,  │
     documents ────────┘
 
+    _iso_build, _iso_key ──> _iso_blocks                       <project>.iso.blocks, ….blocks.sig
     _iso_build, _iso_key, _lock_record ──> _iso_provenance     provenance.json, provenance.json.sig
 
 ``populate_iso`` stops at the tree, ``iso`` goes to the end.
@@ -22,7 +23,7 @@ import os
 from collections.abc import Iterator
 
 from buildchain import config, events, receipt
-from buildchain.actions import iso, provenance, reproduce, signing, source
+from buildchain.actions import block_list, iso, provenance, reproduce, signing, source
 from buildchain.actions.iso import Part
 from buildchain.receipt import Made
 from buildchain.release import versions
@@ -49,6 +50,7 @@ POPULATE = "_iso_populate"
 CHECK = "_iso_check"
 BUILD = "_iso_build"
 DIGEST = "_iso_digest"
+BLOCKS = "_iso_blocks"
 PROVENANCE = "_iso_provenance"
 # How git status says that it does not track a file of a folder that the product comes from.
 NEW = ("?? images/", "?? packages/", "?? salt/")
@@ -194,14 +196,42 @@ def task__iso_populate() -> Iterator[Task]:
 def task__iso_build() -> Iterator[Task]:
     """Write the ISO image."""
     context = current()
-    volume = iso.volume_id(context.config.project_name, context.catalog.version)
-    yield build_step(context, BUILD, medium_of(context), volume, POPULATE, after=(CHECK,)).task()
+    medium, volume = medium_of(context), _volume(context)
+    yield build_step(context, BUILD, medium, volume, POPULATE, after=(CHECK,)).task()
 
 
 def task__iso_digest() -> Iterator[Task]:
     """Write and sign the checksum of the ISO."""
     context = current()
     yield digest_step(context, DIGEST, medium_of(context), BUILD).task()
+
+
+def task__iso_blocks() -> Iterator[Task]:
+    """Write and sign the list of the ISO's blocks, by which damaged copies are repaired."""
+    context = current()
+    yield Step(
+        context.layout,
+        BLOCKS,
+        title("SIGN", f"blocks of {context.layout.iso.name}"),
+        functools.partial(_blocks, context),
+        needs=(BUILD, KEY),
+        products=(block_list.path_of(context.layout.iso),),
+        config={"volume": _volume(context)},
+        code=(block_list, signing),
+        fingerprint=functools.partial(_epoch, context),
+        after=checks("gpg"),
+    ).task()
+
+
+def _blocks(context: Context) -> Made:
+    layout = context.layout
+    [built] = receipt.read(layout.receipt(BUILD)).outputs
+    with signing.signer(layout, context.config.signing_key) as signer:
+        return block_list.write(layout.iso, built.sha256, _volume(context), signer, _epoch(context))
+
+
+def _volume(context: Context) -> str:
+    return iso.volume_id(context.config.project_name, context.catalog.version)
 
 
 def task__iso_provenance() -> Iterator[Task]:
@@ -363,7 +393,7 @@ def task_iso() -> Task:
     return group(
         "iso",
         "Build the signed ISO: _build/<project>.iso (the default task).",
-        _steps(context, BUILD, DIGEST, PROVENANCE),
+        _steps(context, BUILD, DIGEST, BLOCKS, PROVENANCE),
         after=(*_build_tools(context), "populate_iso"),
     )
 

@@ -19,6 +19,7 @@ from buildchain.actions import signing
 from buildchain.layout import Layout
 from tests.unit import bootstrap, engine_api
 from tests.unit.archive import Archive
+from tests.unit.repairs import WHOLE, Copies, Home
 
 EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "40"))  # of each property; many more in a soak
 # No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
@@ -165,3 +166,19 @@ def make_tar(tmp_path: Path) -> Callable[..., Path]:
 def archive(fake_program: object, tmp_path: Path) -> Archive:
     """Provide a Debian archive."""
     return Archive(fake_program, tmp_path / "archive")
+
+
+@pytest.fixture(scope="session")
+def iso_home(tmp_path_factory):
+    """Return who signs, with the list of a small ISO."""
+    home = Home(tmp_path_factory.mktemp("home"))
+    home.list_of(WHOLE, home.folder / "iso.blocks")
+    yield home
+    home.close()
+
+
+@pytest.fixture
+def copies(tmp_path_factory, iso_home, root):
+    """Return a call that makes a folder for copies of that ISO."""
+    script = root / "salt/scripts/verify.sh"
+    return lambda: Copies(tmp_path_factory.mktemp("copies"), iso_home, script)

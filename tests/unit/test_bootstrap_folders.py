@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 from metalk8s_bootstrap import folders, progress, system
@@ -104,3 +105,18 @@ def test_folders_of_others_stay_as_they_are(umask, tmp_path):
     assert modes(tmp_path) == {"private": 0o700, "private/ours": 0o755}
     folders.open_up(tmp_path / "private")
     assert modes(tmp_path)["private"] == 0o755
+
+
+def test_a_name_is_on_the_disk_before_anything_goes_on(tmp_path, monkeypatch):
+    """What the kernel is asked for: the content first, then, renamed, the folder."""
+    asked, real = [], os.fsync
+
+    def fsync(descriptor):
+        is_named = (tmp_path / "e/unit").exists()
+        asked.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), is_named))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with system.locked(tmp_path / "lock", 0) as lock, progress.opened(tmp_path / "log") as log:
+        system.System(tmp_path, progress.Progress(log, 3), lock).write("/e/unit", "text")
+    assert asked == [(f"{tmp_path}/e/.unit.new", False), (f"{tmp_path}/e", True)]

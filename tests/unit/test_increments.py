@@ -40,6 +40,7 @@ MEDIUM = {
     "CHECK nothing is missing on the ISO",
     "BUILD ISO metalk8s.iso",
     "SIGN SHA256SUM of metalk8s.iso",
+    "SIGN blocks of metalk8s.iso",
     "SIGN provenance of metalk8s.iso",
 }
 IMAGES = {"SHARE equal layers", "GENERATE configuration of the registry"}

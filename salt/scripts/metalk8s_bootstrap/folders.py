@@ -28,6 +28,15 @@ def open_up(path: Path) -> None:
         path.chmod(MODE)
 
 
+def synchronise(path: Path) -> None:
+    """Bring the names in a folder to the disk: a power cut cannot undo a rename afterwards."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def forget_umask() -> None:
     """Let programs that are run make files as on a machine that nobody has hardened."""
     os.umask(UMASK)

@@ -114,6 +114,8 @@ class System:
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
+        # The name, too, is on the disk before anything goes on from it.
+        folders.synchronise(path.parent)
         self.progress.note(f"wrote {name}")
         return True
 
