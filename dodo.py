@@ -5,7 +5,7 @@ from buildchain.errors import BuildError
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.diff import task_diff
-from buildchain.tasks.documents import task__documents_deploy
+from buildchain.tasks.documents import task__documents_deploy, task_docs
 from buildchain.tasks.foundations import (
     task__apt_update,
     task__base_image,
@@ -113,6 +113,7 @@ __all__ = [
     "task_check_for",
     "task_codegen",
     "task_diff",
+    "task_docs",
     "task_doctor",
     "task_format",
     "task_images",
