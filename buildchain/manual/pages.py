@@ -104,11 +104,16 @@ def spine(found: Sequence[Chapter], names: Sequence[str]) -> str:
     for chapter in found:
         lines += ["", "```{toctree}", ":hidden:", f":caption: {chapter.title}", ""]
         for page in chapter.pages:
-            # A page that is not there is told by who reads the list.
-            fitting = fnmatch.filter(names, page) or [page]
-            lines += ["/" + place(name).removesuffix(".md") for name in sorted(fitting)]
+            fitting = sorted(fnmatch.filter(names, page))
+            lines += ["/" + place(name).removesuffix(".md") for name in fitting]
         lines.append("```")
     return "\n".join([*lines, ""]) if lines else ""
+
+
+def missing(found: Sequence[Chapter], names: Sequence[str]) -> list[str]:
+    """Return the pages of chapters, and whose chapters they are, that no name fits."""
+    wanted = (page for chapter in found for page in (chapter.page, *chapter.pages))
+    return [page for page in dict.fromkeys(wanted) if not fnmatch.filter(names, page)]
 
 
 def headings(text: str) -> Iterator[str]:

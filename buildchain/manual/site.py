@@ -29,6 +29,22 @@ THEIRS = {
     "sphinx": "scripts and styles of these pages",
     "snowballstemmer": "how search finds other forms of a word",
 }
+# What Sphinx says, in words of the checkout.
+SAID = (
+    (
+        re.compile(r"'myst' cross-reference target not found: '(.*?)'.*"),
+        r"\1 is linked to, and is not there",
+    ),
+    (
+        re.compile(r"local id not found in doc '.*?': '(.*?)'.*"),
+        r"the other page has no anchor #\1",
+    ),
+    (re.compile(r"image file not readable: (\S+).*"), r"\1 is shown, and is not there"),
+    (
+        re.compile(r"document isn't included in any toctree.*"),
+        f"{pages.CHAPTERS} has it in no chapter",
+    ),
+)
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1"}
 
 
@@ -64,10 +80,13 @@ def build(layout: Layout, manual: Sequence[Path], version: str, folder: Path) ->
 
 
 def stage(root: Path, manual: Sequence[Path], source: Path) -> list[str]:
-    """Lay the pages out as Sphinx reads them; return what is wrong with their headings."""
-    problems = []
+    """Lay the pages out as Sphinx reads them; return what is wrong with chapters and headings."""
     chapters = pages.chapters(root / pages.CHAPTERS)
     names = sorted({*(path.relative_to(root).as_posix() for path in manual), *pages.BESIDE})
+    problems = [
+        f"{pages.CHAPTERS} names {page}, which is not there"
+        for page in pages.missing(chapters, names)
+    ]
     for name in names:
         target = source / pages.place(name)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,12 +141,14 @@ def _told(line: str, source: Path) -> str:
     match = WARNING.match(line)
     if match is None:
         return ""
-    file = match["file"]
+    file, text = match["file"], match["text"]
+    for pattern, words in SAID:
+        text = pattern.sub(words, text)
     if file is None or source not in Path(file).parents:
-        return match["text"]
+        return text
     name = pages.origin(Path(file).relative_to(source).as_posix())
     where = f"{name}:{match['line']}" if match["line"] else name
-    return f"{where}: {match['text']}"
+    return f"{where}: {text}"
 
 
 def _copy(made: Path, folder: Path) -> None:

@@ -73,8 +73,10 @@ def test_navigation():
     lines = pages.spine(found, names).splitlines()
     assert [line for line in lines if line.startswith((":caption", "/"))] == [
         *(":caption: Intro", "/introduction"),
-        *(":caption: Why", "/adr/1", "/adr/2", "/x"),
+        *(":caption: Why", "/adr/1", "/adr/2"),
     ]
+    assert pages.missing(found, names) == ["docs/x.md"]
+    assert pages.missing([Chapter("Of none", (), "docs/y.md")], names) == ["docs/y.md"]
     assert pages.spine([], names) == ""
 
 
