@@ -22,7 +22,6 @@ pygments_style = "sphinx"
 html_theme = "basic"
 html_static_path = ["static"]
 html_css_files = ["manual.css"]
-html_title = "MetalK8s"
 html_short_title = "Manual"
 html_sidebars = {"**": ["searchbox.html", "globaltoc.html"]}
 # A page opened from a medium (file://) must not ask for another one behind the reader's back.

@@ -105,7 +105,7 @@ def test_every_page_opens_without_a_network(iso_tree: pathlib.Path, tmp_path: pa
     assert asked == []
     assert opened.keys() == pages.keys()
     for name, seen in opened.items():
-        assert seen["title"].endswith("MetalK8s"), name
+        assert " — MetalK8s " in seen["title"], name
         assert (seen["text"] > 200, seen["styles"], seen["pictures"]) == (True, 3, 0), name
 
 

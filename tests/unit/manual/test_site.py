@@ -58,6 +58,11 @@ def test_scripts_load_nothing_from_elsewhere(manual):
     assert "SHOW_SEARCH_SUMMARY: false" in options, "it would fetch pages, which file:// forbids"
 
 
+def test_each_page_says_of_which_version_it_is(manual):
+    for path in manual.rglob("*.html"):
+        assert "MetalK8s 1.2.3 documentation</title>" in path.read_text(), path.name
+
+
 def test_search_finds_words_of_pages(manual):
     text = (manual / "searchindex.js").read_text()
     index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
