@@ -12,7 +12,7 @@ from buildchain.signatures.steps import (
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.diff import task_diff
-from buildchain.tasks.documents import task__documents_deploy
+from buildchain.tasks.documents import task__documents_deploy, task_docs
 from buildchain.tasks.foundations import (
     task__apt_update,
     task__base_image,
@@ -124,6 +124,7 @@ __all__ = [
     "task_check_for",
     "task_codegen",
     "task_diff",
+    "task_docs",
     "task_doctor",
     "task_format",
     "task_images",

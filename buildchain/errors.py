@@ -55,6 +55,12 @@ class LockError(BuildError):
     )
 
 
+class DocumentError(BuildError):
+    """Pages of the manual have mistakes: dead links, missing anchors, no chapter."""
+
+    default_solution = "Correct the pages; one that is new goes into docs/site/chapters.toml."
+
+
 class ToolError(BuildError):
     """A program the build needs is missing or too old."""
 

@@ -19,6 +19,20 @@ from buildchain.model import DebianFile, Image, Package, PulledImage, RedhatFile
 
 FILE, PACKAGE, IMAGE = "file", "package", "image"
 OUR_LICENSE = "Apache-2.0"  # of the files of this repository
+# Of what others wrote of the manual as HTML; its page `license.html` has them whole.
+THEIR_LICENSES = {
+    **{
+        f"docs/html/_static/{name}": "BSD-2-Clause"  # Sphinx
+        for name in (
+            "basic.css",
+            "doctools.js",
+            "pygments.css",
+            "searchtools.js",
+            "sphinx_highlight.js",
+        )
+    },
+    "docs/html/_static/language_data.js": "BSD-2-Clause AND BSD-3-Clause",  # and Snowball
+}
 DEBIAN, OURS = "debian", "metalk8s"
 
 
@@ -192,7 +206,7 @@ def _file(
             if path.rpartition("/")[2].startswith((f"{name}_", f"{name}-{package.version}-")):
                 return _ours(path, digest, package, name, contents)
     is_ours = not path.startswith(("images/", "packages/"))
-    license_expression = OUR_LICENSE if is_ours else ""
+    license_expression = THEIR_LICENSES.get(path, OUR_LICENSE) if is_ours else ""
     return Component(ref("file", path), FILE, path, "", "", digest, license_expression, path)
 
 

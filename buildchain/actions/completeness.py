@@ -37,7 +37,7 @@ ENTRIES: Mapping[str, str] = {
     "SHA256SUM.sig": VERIFIER,
     "bootstrap.example.yaml": OPERATOR,
     "bootstrap.sh": OPERATOR,
-    document_check.FIRST: OPERATOR,
+    **dict.fromkeys(document_check.FIRST, OPERATOR),
     "keys/metalk8s.asc": OPERATOR,
     "keys/metalk8s.gpg": VERIFIER,
     "lock/debian.lock": OPERATOR,

@@ -1,7 +1,7 @@
 """Pages of a medium: what they link to, and that everything which names a page names one there.
 
-A reader begins with :data:`FIRST`; what no page leads to would never be found. Scripts and states
-name pages as ``docs/<path>``.
+A reader begins with one of :data:`FIRST`, in a terminal or a browser; what no page leads to would
+never be found. Scripts and states name pages as ``docs/<path>``.
 """
 
 from __future__ import annotations
@@ -11,16 +11,22 @@ import re
 
 from buildchain.actions.medium_check import Check
 
-FIRST = "docs/README.md"
+FIRST = ("docs/README.md", "docs/html/index.html")
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-ELSEWHERE = re.compile(r"[a-z]+:")  # https:, mailto:
+ELSEWHERE = re.compile(r"[a-z]+:")  # https:, mailto:, data:
+# How a page names what it leads to and what it is shown with, by how its own name ends.
+LINKS = {
+    ".md": LINK,
+    ".html": re.compile(r'\s(?:action|href|src)="([^"#?]+)'),
+    ".css": re.compile(r"url\(\s*['\"]?([^'\")#?]+)"),
+}
 NAMED = re.compile(r"(?<![\w/.-])docs/[\w./-]*\w")
 NAMING = (".j2", ".jinja", ".py", ".sh", ".sls", ".yaml")
 
 
 def follow(check: Check) -> None:
     """Want every page that can be reached, and every page that anything else names."""
-    waiting, seen = [FIRST], {FIRST}
+    waiting, seen = list(FIRST), set(FIRST)
     while waiting:
         page = waiting.pop()
         found = links(page, check.text(page) or "") - seen
@@ -38,10 +44,10 @@ def follow(check: Check) -> None:
 
 def links(page: str, text: str) -> set[str]:
     """Return the files and folders of the medium that a page links to."""
-    folder = posixpath.dirname(page)
+    folder, (_, kind) = posixpath.dirname(page), posixpath.splitext(page)
     return {
         posixpath.normpath(posixpath.join(folder, target))
-        for target in LINK.findall(text)
+        for target in (LINKS[kind].findall(text) if kind in LINKS else ())
         if not ELSEWHERE.match(target)
     }
 

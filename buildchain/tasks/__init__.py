@@ -8,7 +8,7 @@
     _images_fetch ─> _image_pull:<name>                                     pulls
     _image_{build,pull}:<name> ─> _image_dedup_layers ─> _registry_config   images
     _salt_tree_deploy                                                       salt_tree
-    _documents_deploy                                                       documents
+    _documents_deploy ─> docs                                               documents
     _debian_closure:testbed ─> _testbed_image, _vagrant_key, populate_iso ─> vagrant_up
     _iso_key, _iso_product, all of the above ─> _iso_bill ─> _iso_populate
                                 _iso_populate ─> _iso_check ─> _iso_build ─> _iso_{digest,blocks}

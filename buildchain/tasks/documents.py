@@ -2,9 +2,9 @@
 
 ::
 
-    docs/, LICENSE, CHANGELOG.md ──> _documents_deploy
+    docs/, README.md, …, requirements.txt ──> _documents_deploy ──> docs
 
-Leaves ``_build/documents``, laid out as on the ISO.
+Leaves ``_build/documents``, laid out as on the ISO: Markdown, and HTML in ``docs/html``.
 """
 
 from __future__ import annotations
@@ -12,22 +12,36 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from buildchain.actions import documents
-from buildchain.targets.step import Step, Task, title
-from buildchain.tasks.context import current
+from buildchain.actions import document_check, documents
+from buildchain.manual import links, site
+from buildchain.manual import pages as manual_pages
+from buildchain.targets.step import Step, Task, group, title
+from buildchain.tasks.context import Context, current
 
 DEPLOY = "_documents_deploy"
 
 
 def task__documents_deploy() -> Iterator[Task]:
     """Lay out the manual as on the ISO."""
-    layout = current().layout
+    yield _deploy(current()).task()
+
+
+def _deploy(context: Context) -> Step:
+    layout, version = context.layout, context.catalog.version.full
     pages = documents.sources(layout)
-    yield Step(
+    render = functools.partial(site.build, layout, pages, version)
+    return Step(
         layout,
         DEPLOY,
         title("DEPLOY", "manual"),
-        functools.partial(documents.deploy, layout, pages),
-        inputs=pages,
-        code=(documents,),
-    ).task()
+        functools.partial(documents.deploy, layout, pages, render),
+        inputs=site.inputs(layout, pages),
+        config={"version": version},
+        code=(document_check, documents, links, manual_pages, site),
+    )
+
+
+def task_docs() -> Task:
+    """Make the manual, as HTML too; a dead link or a page without a chapter stops it."""
+    context = current()
+    return group("docs", task_docs.__doc__ or "", [_deploy(context)])

@@ -120,6 +120,10 @@ PAGES = {
     "CHANGELOG.md": "# Changes\n",
     "LICENSE": "Do as you like.\n",
     "docs/README.md": "[web](how-to/web.md#start), [project](https://project.example)\n",
+    "docs/html/index.html": '<a href="how-to/web.html"><link href="s.css?v=1">',
+    "docs/html/how-to/web.html": '<a href="../index.html#top">',
+    "docs/html/s.css": "a { background: url(s.png) }",
+    "docs/html/s.png": "",
     "docs/how-to/web.md": "[manual](../README.md), [changes](../../CHANGELOG.md)\n",
     "docs/reference/errors.md": "[start](../how-to/web.md)\n",
 }

@@ -106,6 +106,15 @@ def test_licenses_are_said_where_they_are_known():
     assert found["libc6"].license == ""
 
 
+def test_licenses_of_others_in_the_manual():
+    scripts = {f"docs/html/_static/{name}.js": SHA["x"] for name in ("doctools", "language_data")}
+    found = by_name(made(files={**FILES, **scripts, "docs/html/index.html": SHA["x"]}))
+    assert found["docs/html/_static/doctools.js"].license == "BSD-2-Clause"
+    both = found["docs/html/_static/language_data.js"].license
+    assert both == "BSD-2-Clause AND BSD-3-Clause"
+    assert found["docs/html/index.html"].license == "Apache-2.0"
+
+
 def test_names_of_documents_are_unique():
     refs = [component.ref for component in made().components]
     assert len(refs) == len(set(refs))

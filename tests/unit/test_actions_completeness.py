@@ -140,6 +140,11 @@ LEFT_OVER = "is on the medium, nothing refers to it"
             "README.md is not on the medium, docs/how-to/web.md wants it",
         ),
         ({**complete(), "docs/how-to/lost.md": b""}, f"docs/how-to/lost.md {LEFT_OVER}"),
+        ({**complete(), "docs/html/lost.html": b""}, f"docs/html/lost.html {LEFT_OVER}"),
+        (
+            changed("docs/html/s.css", "s.png", "gone.png"),
+            "docs/html/gone.png is not on the medium, docs/html/s.css wants it",
+        ),
         (
             changed("bootstrap.sh", "reference/errors", "errors"),
             "docs/errors.md is not on the medium, bootstrap.sh wants it",

@@ -29,6 +29,7 @@ from tests.unit.workshop import Machine
 
 COPIED = (
     *("VERSION", "buildchain", "docs", "images", "packages", "salt", "requirements.txt"),
+    *("README.md", "CONTRIBUTING.md"),
     *documents.ALONE,
 )
 DURATION = re.compile(r" +[\d.]+ s$")
@@ -255,6 +256,13 @@ CASES = {
     "script": (edits("salt/scripts/verify.sh", "set -", "# why\nset -"), {*SALT, *MEDIUM}),
     "state": (edits("salt/states/metalk8s/repo/init.sls", "# ", "# Now: "), {*SALT, *MEDIUM}),
     "page": (edits("docs/README.md", "The manual", "A manual"), {"DEPLOY manual", *MEDIUM}),
+    "chapter": (
+        edits("docs/site/chapters.toml", '"Installation"', '"Installing"'),
+        {"DEPLOY manual", *MEDIUM},
+    ),
+    "Python package that makes the manual": (
+        edits("requirements.txt", "sphinx==", "# why\nsphinx=="), {"DEPLOY manual"},
+    ),
     "lock line": (
         new_lock_line,
         {
@@ -269,7 +277,10 @@ CASES = {
     ),
     "version of the product": (
         edits("VERSION", "VERSION_SUFFIX=", "VERSION_SUFFIX=new"),
-        {"WRITE product.txt", "GENERATE configuration of the registry", *SALT, *MEDIUM},
+        {
+            *("WRITE product.txt", "DEPLOY manual", "GENERATE configuration of the registry"),
+            *SALT, *MEDIUM,
+        },
     ),
     "commit": (lambda machine: machine.tell_git({"rev-list": 8}), {"WRITE product.txt", *MEDIUM}),
     "reason of an unused image": (
