@@ -2,6 +2,7 @@
 
 from buildchain import report
 from buildchain.errors import BuildError
+from buildchain.publication.steps import task_fetch, task_publish
 from buildchain.tasks import context
 from buildchain.tasks.check import task__iso_check, task_check
 from buildchain.tasks.diff import task_diff
@@ -114,6 +115,7 @@ __all__ = [
     "task_codegen",
     "task_diff",
     "task_doctor",
+    "task_fetch",
     "task_format",
     "task_images",
     "task_inputs",
@@ -124,6 +126,7 @@ __all__ = [
     "task_machine",
     "task_packaging",
     "task_populate_iso",
+    "task_publish",
     "task_reproduce",
     "task_salt_tree",
     "task_setup",

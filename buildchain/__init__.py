@@ -2,7 +2,7 @@
 
 Imports point one way (``tests/unit/test_imports.py`` proves it)::
 
-    dodo -> tasks -> targets -> actions -> tools, store -> process
+    dodo -> publication -> tasks -> targets -> actions -> tools, store -> process
                                              -> events, model, catalog, layout, config, errors
 
 Importing this package does nothing: no git, no globbing, no daemon.

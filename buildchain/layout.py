@@ -57,6 +57,11 @@ class Layout:
         """Secret OpenPGP key of this machine's builds, ASCII armour, mode 0600."""
         return self.cache / "keys" / "development.key"
 
+    @property
+    def publication(self) -> Path:
+        """Which lists of releases were seen where; an older one is refused."""
+        return self.cache / "publication"
+
     # -- the build root -------------------------------------------------------------------------
     @property
     def temporary(self) -> Path:
@@ -160,6 +165,11 @@ class Layout:
     @property
     def iso(self) -> Path:
         return self.build / f"{self.project}.iso"
+
+    @property
+    def release(self) -> Path:
+        """Everything of a release, as others get it."""
+        return self.build / "release"
 
     @property
     def sources_root(self) -> Path:

@@ -1,0 +1,102 @@
+"""A folder as a place: a disk, a stick, what a web server shows, a network's file system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from buildchain.errors import PlaceError, SpaceError
+from buildchain.publication.place import CHUNK, Absent, Target
+
+PART = ".part"
+
+
+class Folder(Target):
+    """A folder of this machine.
+
+    On disk, beside what it has: ``.<name>.part`` while a file is being written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.name = str(self.path)
+
+    def pieces(self, name: str, start: int = 0) -> Iterator[bytes]:
+        """Yield a file from byte ``start`` on."""
+        try:
+            with (self.path / name).open("rb") as stream:
+                stream.seek(start)
+                while piece := stream.read(CHUNK):
+                    yield piece
+        except FileNotFoundError as error:
+            raise Absent(name) from error
+        except NotADirectoryError as error:
+            raise self._refusal("is no folder") from error
+        except OSError as error:
+            raise self._refusal(f"{name}: {error.strerror}") from error
+
+    def prepare(self, need: int) -> None:
+        """Make the folder, and write something to it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path) as probe:
+                probe.write(b"\0")
+            free = shutil.disk_usage(self.path).free
+        except OSError as error:
+            raise self._refusal(f"cannot be written to: {error.strerror}") from error
+        if need > free:
+            raise SpaceError(
+                f"{self.name} has room for {free >> 20} MiB, {need >> 20} MiB are to come",
+                solution="Free some room there (--keep N removes old releases), then go on.",
+            )
+
+    def sizes(self, folder: str) -> Mapping[str, int]:
+        """Return files by name; those that are being written do not count."""
+        found = {}
+        with contextlib.suppress(FileNotFoundError):
+            for path in (self.path / folder).iterdir():
+                if path.is_file() and not path.is_symlink():
+                    found[path.name] = path.stat().st_size
+        return found
+
+    def send(self, file: Path, name: str) -> None:
+        """Copy a file; it is on the disk before it is in its place."""
+        target = self.path / name
+        part = target.with_name(f".{target.name}{PART}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("rb") as source, part.open("wb") as copy:
+                shutil.copyfileobj(source, copy, CHUNK)
+                copy.flush()
+                os.fsync(copy.fileno())
+            part.chmod(0o644)
+            part.replace(target)
+            _sync(target.parent)
+        except PermissionError as error:
+            raise self._refusal(f"{name} cannot be written: {error.strerror}") from error
+
+    def remove(self, folder: str, names: Iterable[str]) -> None:
+        """Remove files, and the folder when nothing is left in it."""
+        for name in names:
+            (self.path / folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.path / folder).rmdir()
+
+    def _refusal(self, what: str) -> PlaceError:
+        return PlaceError(
+            f"{self.name}: {what}",
+            solution="Name another folder, or ask its owner for the right to use it.",
+        )
+
+
+def _sync(folder: Path) -> None:
+    """Let a power cut find the names as they are now."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,87 @@
+"""Where releases are published: what every kind of place can do.
+
+Names at a place are relative, with ``/``: ``releases.json``, ``2.4.0/SHA256SUM``.
+"""
+
+from __future__ import annotations
+
+import abc
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from buildchain.errors import PlaceError
+
+CHUNK = 1 << 20  # bytes
+
+
+class Absent(Exception):  # noqa: N818 - it is no failure, but an answer
+    """There is no file of that name at the place."""
+
+
+class Place(abc.ABC):
+    """A place that can be read.
+
+    :ivar name: how it is called in messages and remembered; never with a secret in it.
+    """
+
+    name: str
+
+    @abc.abstractmethod
+    def pieces(self, name: str, start: int = 0) -> Iterator[bytes]:
+        """Yield a file from byte ``start`` on, piece by piece.
+
+        :raises Absent: there is none of that name.
+        :raises PlaceError: the place cannot be reached, or does not let us.
+        """
+
+    def read(self, name: str, most: int) -> bytes:
+        """Return a small file.
+
+        :raises Absent: there is none of that name.
+        :raises PlaceError: it has more than ``most`` bytes.
+        """
+        found = bytearray()
+        for piece in self.pieces(name):
+            found += piece
+            if len(found) > most:
+                raise PlaceError(
+                    f"{name} of {self.name} has more than {most} bytes",
+                    solution="That is no such file: ask who publishes there.",
+                )
+        return bytes(found)
+
+
+class Target(Place):
+    """A place that can be written to."""
+
+    @abc.abstractmethod
+    def prepare(self, need: int) -> None:
+        """Prove that something can be put here, before anything is.
+
+        :param need: bytes that are to come.
+        :raises PlaceError: it cannot.
+        :raises SpaceError: there is too little room.
+        """
+
+    @abc.abstractmethod
+    def sizes(self, folder: str) -> Mapping[str, int]:
+        """Return the files of a folder by name, with their sizes in bytes; none if it is absent."""
+
+    @abc.abstractmethod
+    def send(self, file: Path, name: str) -> None:
+        """Put a file here; a reader sees all of it, or what was there before."""
+
+    @abc.abstractmethod
+    def remove(self, folder: str, names: Iterable[str]) -> None:
+        """Remove files of a folder; what is gone already is no error."""
+
+    def holds(self, name: str, file: Path, sha256: str) -> bool:
+        """Tell whether the place has a file as it is here, by reading it back."""
+        digest = hashlib.sha256()
+        try:
+            for piece in self.pieces(name):
+                digest.update(piece)
+        except Absent:
+            return False
+        return digest.hexdigest() == sha256 and file.is_file()
