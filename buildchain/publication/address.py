@@ -6,14 +6,15 @@ import re
 from pathlib import Path
 
 from buildchain.errors import ConfigError
-from buildchain.publication import remote
+from buildchain.publication import bucket, remote
 from buildchain.publication.folder import Folder
 from buildchain.publication.place import Place, Target
 from buildchain.publication.web import Web
 
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 KINDS = (
-    "a folder, [user@]host:/path, rsync://host/module/path, or http[s]://host/path to fetch from"
+    "a folder, s3://bucket/prefix, [user@]host:/path, rsync://host/module/path, or "
+    "http[s]://host/path to fetch from"
 )
 
 
@@ -40,6 +41,8 @@ def target(text: str, here: Path) -> Target:
 
 
 def _find(text: str, here: Path) -> Target:
+    if text.startswith("s3://"):
+        return bucket.Bucket(text)
     if text.startswith("rsync://") or (not SCHEME.match(text) and remote.is_remote(text)):
         return remote.Remote(text)
     if not text or SCHEME.match(text) or "\0" in text:

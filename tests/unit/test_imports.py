@@ -50,6 +50,8 @@ LATE = (
     "cyclonedx",
     "spdx_tools",
     "license_expression",
+    "boto3",
+    "botocore",
 )
 
 
@@ -126,6 +128,8 @@ def test_there_is_no_circle(graph):
         ("buildchain.state", ()),
         ("docker", ("buildchain.actions", "buildchain.tasks")),
         ("requests", ("buildchain.actions", "buildchain.publication.web")),
+        ("boto3", ("buildchain.publication.bucket",)),
+        ("botocore", ("buildchain.publication.bucket",)),
         ("pycdlib", ("buildchain.actions",)),
         ("pyrpm.spec", ("buildchain.tools.rpm",)),
         (
