@@ -1,5 +1,7 @@
 import json
+import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -123,6 +125,26 @@ def test_an_index_that_is_renewed_has_another_serial(world):
     world.publisher().renew()
     assert world.index().serial == 2
     assert world.fetch() == "2.4.0"
+
+
+def test_plain_tools_can_check_a_place(world, root):
+    """What the manual tells to type where nothing of ours is."""
+    page = (root / "docs/how-to/publish-a-release.md").read_text(encoding="utf-8")
+    [block] = [b for b in page.split("```")[1::2] if "sha256sum -c" in b]
+    world.released("2.4.0")
+    (world.folder / "place").rename(world.folder / "releases")
+    (world.folder / "metalk8s.gpg").write_bytes(world.key.read_bytes())
+    environment = {**os.environ, "HOME": str(world.folder), "version": "2.4.0"}
+
+    def status():
+        script = block.removeprefix("sh\n")
+        argv = ["sh", "-ec", script]
+        return subprocess.run(argv, env=environment, capture_output=True, check=False).returncode
+
+    assert status() == 0
+    index = world.folder / "releases" / "releases.json"
+    index.write_bytes(index.read_bytes() + b" ")
+    assert status() != 0
 
 
 def remove(name):
