@@ -80,8 +80,7 @@ def switch(target: Target, belief: Trust, signer: Signer, before: State, after: 
 def clear(target: Target, found: Index) -> None:
     """Remove the files of what was withdrawn, also after somebody who was interrupted."""
     for version in found.withdrawn:
-        if files := target.sizes(version):
-            target.remove(version, files)
+        if target.clear(version):
             events.note(f"{target.name}: {version} is gone")
 
 

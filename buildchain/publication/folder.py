@@ -59,7 +59,8 @@ class Folder(Target):
         found = {}
         with contextlib.suppress(FileNotFoundError):
             for path in (self.path / folder).iterdir():
-                if path.is_file() and not path.is_symlink():
+                is_part = path.name.startswith(".") and path.suffix == PART
+                if path.is_file() and not path.is_symlink() and not is_part:
                     found[path.name] = path.stat().st_size
         return found
 
@@ -80,11 +81,20 @@ class Folder(Target):
             raise self._refusal(f"{name} cannot be written: {error.strerror}") from error
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
-        """Remove files, and the folder when nothing is left in it."""
-        for name in names:
+        """Remove files, what a killed run was writing, and the folder when nothing is left."""
+        parts = (path.name for path in (self.path / folder).glob(f".*{PART}"))
+        for name in (*names, *parts):
             (self.path / folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             (self.path / folder).rmdir()
+
+    def clear(self, folder: str) -> bool:
+        """Remove a folder, also one that a killed run has left empty."""
+        path = self.path / folder
+        if not path.is_dir() or path.is_symlink():
+            return False
+        shutil.rmtree(path)
+        return True
 
     def _refusal(self, what: str) -> PlaceError:
         return PlaceError(

@@ -76,6 +76,13 @@ class Target(Place):
     def remove(self, folder: str, names: Iterable[str]) -> None:
         """Remove files of a folder; what is gone already is no error."""
 
+    def clear(self, folder: str) -> bool:
+        """Remove all files of a folder; tell whether there was something."""
+        files = self.sizes(folder)
+        if files:
+            self.remove(folder, files)
+        return bool(files)
+
     def holds(self, name: str, file: Path, sha256: str) -> bool:
         """Tell whether the place has a file as it is here, by reading it back."""
         digest = hashlib.sha256()

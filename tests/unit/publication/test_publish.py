@@ -94,6 +94,9 @@ def test_what_retention_had_no_time_to_remove_goes_later(world):
         (world.place / "2.3.0" / name).write_bytes(content)
     world.publish()
     assert not (world.place / "2.3.0").exists()
+    (world.place / "2.3.0").mkdir()
+    world.publish()
+    assert not (world.place / "2.3.0").exists()
 
 
 def test_a_withdrawn_version_may_come_back(world):
