@@ -20,8 +20,9 @@ from pathlib import Path
 from buildchain import events, receipt
 from buildchain.errors import ChecksumError, ConfigError, ContentError, PlaceError, SpaceError
 from buildchain.publication import index, release, trust
+from buildchain.publication.folder import sync
 from buildchain.publication.index import LIST, SIGNATURE, Artefact, Entry, Index
-from buildchain.publication.place import CHUNK, Absent, Place
+from buildchain.publication.place import CHUNK, Absent, Place, on_disk
 from buildchain.publication.trust import Trust
 
 DAY = 86400  # seconds
@@ -61,10 +62,10 @@ def fetch(place: Place, belief: Trust, wish: Wish, output: Path) -> str:
         events.note(f"{output} is {entry.version} already")
         return entry.version
     part = output.with_name(f".{output.name}.part")
-    with _alone(part):
+    with on_disk(str(output)), _alone(part):
         _take_all(place, belief, entry, part)
         part.rename(output)
-    _sync(output.parent)
+        sync(output.parent)
     day = datetime.datetime.fromtimestamp(found[0].date, datetime.UTC).date()
     events.note(f"{output}: {entry.version}, as {place.name} said on {day}")
     return entry.version
@@ -212,11 +213,3 @@ def _append(
         stream.flush()
         os.fsync(stream.fileno())
     return digest.hexdigest()
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

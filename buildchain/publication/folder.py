@@ -8,9 +8,10 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
-from buildchain.errors import PlaceError, SpaceError
-from buildchain.publication.place import CHUNK, Absent, Target
+from buildchain.errors import SpaceError
+from buildchain.publication.place import CHUNK, Absent, Target, on_disk
 
 PART = ".part"
 
@@ -27,27 +28,28 @@ class Folder(Target):
 
     def pieces(self, name: str, start: int = 0) -> Iterator[bytes]:
         """Yield a file from byte ``start`` on."""
-        try:
-            with (self.path / name).open("rb") as stream:
-                stream.seek(start)
-                while piece := stream.read(CHUNK):
-                    yield piece
-        except FileNotFoundError as error:
-            raise Absent(name) from error
-        except NotADirectoryError as error:
-            raise self._refusal("is no folder") from error
-        except OSError as error:
-            raise self._refusal(f"{name}: {error.strerror}") from error
+        with on_disk(self.name):
+            try:
+                stream = (self.path / name).open("rb")
+            except FileNotFoundError as error:
+                raise Absent(name) from error
+        # Not around what is yielded: who takes it has troubles of his own.
+        with stream:
+            stream.seek(start)
+            while piece := self._read(stream):
+                yield piece
+
+    def _read(self, stream: BinaryIO) -> bytes:
+        with on_disk(self.name):
+            return stream.read(CHUNK)
 
     def prepare(self, need: int) -> None:
         """Make the folder, and write something to it."""
-        try:
+        with on_disk(self.name):
             self.path.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path) as probe:
                 probe.write(b"\0")
             free = shutil.disk_usage(self.path).free
-        except OSError as error:
-            raise self._refusal(f"cannot be written to: {error.strerror}") from error
         if need > free:
             raise SpaceError(
                 f"{self.name} has room for {free >> 20} MiB, {need >> 20} MiB are to come",
@@ -57,7 +59,7 @@ class Folder(Target):
     def sizes(self, folder: str) -> Mapping[str, int]:
         """Return files by name; those that are being written do not count."""
         found = {}
-        with contextlib.suppress(FileNotFoundError):
+        with on_disk(self.name), contextlib.suppress(FileNotFoundError):
             for path in (self.path / folder).iterdir():
                 is_part = path.name.startswith(".") and path.suffix == PART
                 if path.is_file() and not path.is_symlink() and not is_part:
@@ -68,7 +70,7 @@ class Folder(Target):
         """Copy a file; it is on the disk before it is in its place."""
         target = self.path / name
         part = target.with_name(f".{target.name}{PART}")
-        try:
+        with on_disk(self.name):
             target.parent.mkdir(parents=True, exist_ok=True)
             with file.open("rb") as source, part.open("wb") as copy:
                 shutil.copyfileobj(source, copy, CHUNK)
@@ -76,15 +78,14 @@ class Folder(Target):
                 os.fsync(copy.fileno())
             part.chmod(0o644)
             part.replace(target)
-            _sync(target.parent)
-        except PermissionError as error:
-            raise self._refusal(f"{name} cannot be written: {error.strerror}") from error
+            sync(target.parent)
 
     def remove(self, folder: str, names: Iterable[str]) -> None:
         """Remove files, what a killed run was writing, and the folder when nothing is left."""
-        parts = (path.name for path in (self.path / folder).glob(f".*{PART}"))
-        for name in (*names, *parts):
-            (self.path / folder / name).unlink(missing_ok=True)
+        with on_disk(self.name):
+            parts = (path.name for path in (self.path / folder).glob(f".*{PART}"))
+            for name in (*names, *parts):
+                (self.path / folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             (self.path / folder).rmdir()
 
@@ -93,17 +94,12 @@ class Folder(Target):
         path = self.path / folder
         if not path.is_dir() or path.is_symlink():
             return False
-        shutil.rmtree(path)
+        with on_disk(self.name):
+            shutil.rmtree(path)
         return True
 
-    def _refusal(self, what: str) -> PlaceError:
-        return PlaceError(
-            f"{self.name}: {what}",
-            solution="Name another folder, or ask its owner for the right to use it.",
-        )
 
-
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """Let a power cut find the names as they are now."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

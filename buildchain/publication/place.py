@@ -6,17 +6,43 @@ Names at a place are relative, with ``/``: ``releases.json``, ``2.4.0/SHA256SUM`
 from __future__ import annotations
 
 import abc
+import contextlib
+import errno
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from buildchain.errors import PlaceError
+from buildchain.errors import PlaceError, SpaceError
 
 CHUNK = 1 << 20  # bytes
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Absent(Exception):  # noqa: N818 - it is no failure, but an answer
     """There is no file of that name at the place."""
+
+
+@contextlib.contextmanager
+def on_disk(where: str) -> Iterator[None]:
+    """Turn what a file system of this machine refuses into sentences.
+
+    :param where: the folder, as the user called it.
+    :raises SpaceError: it is full, or a file is too large for it.
+    :raises PlaceError: it does not let us.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise SpaceError(
+                f"{where}: {error.strerror}",
+                solution="Free some room there, or name another place (FAT holds no file of 4 GiB "
+                "or more); then run the same again.",
+            ) from error
+        raise PlaceError(
+            f"{where}: {error.strerror}",
+            solution="Name another folder, or ask its owner for the right to use it.",
+        ) from error
 
 
 class Place(abc.ABC):

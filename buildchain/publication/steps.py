@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from buildchain import events
 from buildchain.actions import signing
 from buildchain.actions.signing import Signer
 from buildchain.errors import ConfigError
@@ -102,6 +103,8 @@ def _publish(
         _check_publish(words, to, promote, channel, keep, renew)
         target = address.target(to, _here())
         with _signed(context, key) as (signer, keyrings):
+            if signer.is_development:
+                events.closing("signed by this machine's development key: nobody else has that")
             trust = Trust(keyrings, context.layout.publication)
             who = Publisher(target, trust, signer, context.layout.project, keep, dry_run)
             if promote:

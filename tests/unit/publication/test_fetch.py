@@ -1,6 +1,9 @@
 import fcntl
 import os
+import resource
 import shutil
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -237,6 +240,31 @@ def test_an_old_index_is_refused_from_the_first_look_on_even_if_the_fetch_failed
     (world.place / "releases.json").write_bytes(saved)
     with pytest.raises(SigningError, match="one with serial 2 was seen there before"):
         world.fetch()
+
+
+@pytest.fixture
+def small_files():
+    """Let files have 4096 bytes at most, as FAT lets them have 4 GiB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_file_that_the_disk_does_not_take(world, small_files):
+    world.released("2.4.0")
+    small_files()
+    with pytest.raises(SpaceError, match=r"got: File too large") as caught:
+        world.fetch()
+    assert "FAT" in caught.value.solution
+    assert not world.got.exists()
+
+
+def test_a_folder_that_cannot_be_made(world):
+    world.released("2.4.0")
+    with pytest.raises(PlaceError, match=r"/proc/1/got: "):
+        world.fetch(output=Path("/proc/1/got"))
 
 
 def test_two_do_not_fetch_into_one_folder(world):

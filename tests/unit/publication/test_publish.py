@@ -252,6 +252,16 @@ def place_below_a_file(world, stranger):
     world.to = "file/place"
 
 
+def read_only_place(world, stranger):
+    world.to = "/proc/1/place"
+
+
+def full_disk(world, stranger):
+    part = world.place / "2.4.0" / ".SHA256SUM.part"
+    part.parent.mkdir(parents=True)
+    part.symlink_to("/dev/full")
+
+
 def huge_list(world, stranger):
     path = world.build / "SHA256SUM"
     path.write_bytes(b"\n" * ((1 << 20) + 1))
@@ -294,8 +304,10 @@ def huge_list(world, stranger):
         (index_damaged_and_signed, SigningError, "is signed, but damaged: it is no JSON"),
         (other_product, ConfigError, "has releases of other, these are of demo"),
         (memory_damaged, ConfigError, "is damaged: it says which releases.json was seen last"),
-        (place_is_a_file, PlaceError, "place: is no folder"),
-        (place_below_a_file, PlaceError, "place: is no folder"),
+        (place_is_a_file, PlaceError, "place: Not a directory"),
+        (place_below_a_file, PlaceError, "place: Not a directory"),
+        (read_only_place, PlaceError, "/proc/1/place: "),
+        (full_disk, SpaceError, "place: No space left on device"),
     ],
 )  # fmt: skip
 def test_what_is_not_published(world, stranger, change, kind, said):
@@ -308,7 +320,10 @@ def test_what_is_not_published(world, stranger, change, kind, said):
     assert caught.value.solution
     after = tree(world.folder)
     assert {name: after.get(name) for name in before} == before
-    assert not [name for name in after if "2.4.0/" in name and name not in before]
+    assert after.get("place/releases.json") == before.get("place/releases.json")
+    if kind is not SpaceError:
+        new = {*after} - {*before}
+        assert not [name for name in new if "2.4.0/" in name], "nothing was sent"
 
 
 def test_all_that_is_wrong_is_told_at_once(world):
