@@ -1,7 +1,9 @@
 """A client and a server that speak S3 over loopback: boto3 and moto."""
 
 import logging
+import threading
 import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
 import pytest
@@ -207,6 +209,70 @@ def test_what_is_wrong_with_the_server(world, client, server, monkeypatch, recor
     for text in (caught.value.friendly(), *recorded.lines):
         assert SECRET not in text
         assert "hunter2" not in text
+
+
+class Moody(BaseHTTPRequestHandler):
+    """An S3 server that lets nobody put anything."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, text):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_GET(self):
+        if "uploads" in self.path:
+            self.answer(200, "<ListMultipartUploadsResult></ListMultipartUploadsResult>")
+        elif "list-type" in self.path:
+            self.answer(200, "<ListBucketResult></ListBucketResult>")
+        else:
+            self.answer(404, "<Error><Code>NoSuchKey</Code></Error>")
+
+    def do_PUT(self):
+        if self.server.code is None:
+            self.close_connection = True
+            return
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status = 403 if self.server.code == "AccessDenied" else 400
+        self.answer(status, f"<Error><Code>{self.server.code}</Code></Error>")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("AccessDenied", "the login is not let in (AccessDenied)"),
+        ("QuotaExceeded", "the server says QuotaExceeded"),
+        ("NoSuchBucket", "there is no such bucket"),
+        (None, "no answer ("),
+    ],
+)
+def test_an_upload_that_fails(world, client, monkeypatch, code, said):
+    moody = ThreadingHTTPServer(("127.0.0.1", 0), Moody)
+    moody.code, moody.handle_error = code, lambda *_: None
+    thread = threading.Thread(target=moody.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{moody.server_port}")
+    monkeypatch.setattr(bucket, "ATTEMPTS", 1)
+    world.release("2.4.0")
+    try:
+        with pytest.raises(PlaceError) as caught:
+            world.publish()
+    finally:
+        moody.shutdown()
+        moody.server_close()
+        thread.join()
+    assert said in caught.value.reason
+    assert SECRET not in caught.value.friendly()
+
+
+def test_what_is_not_there_is_not_held(world, client):
+    world.released("2.4.0")
+    assert not world.publisher().target.holds("2.4.0/gone", world.build / ISO, "")
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,15 @@ def test_passwords_come_from_the_environment_and_are_never_told(
     assert "hunter" not in caught.value.friendly() + "".join(recorded.lines)
 
 
+def test_what_is_not_there_is_not_held(remote):
+    remote.released("2.4.0")
+    target = remote.publisher().target
+    file = remote.build / ISO
+    assert target.holds(f"2.4.0/{ISO}", file, "")
+    assert not target.holds("2.4.0/gone", file, "")
+    assert not target.holds("9.9.9/gone", file, "")
+
+
 def test_a_host_that_is_not_there(ssh, world):
     world.release("2.4.0")
     world.to = "nowhere:/x"

@@ -181,6 +181,17 @@ def test_more_than_the_index_says_is_not_taken(world, web):
     assert not (world.folder / ".got.part" / ISO).exists()
 
 
+def test_a_server_that_is_silent(world, web, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr("buildchain.publication.web.TIMEOUT", 0.2)
+    web.mood = lambda request: over.wait(30)
+    try:
+        with pytest.raises(PlaceError, match=r"releases\.json: silent for"):
+            world.fetch()
+    finally:
+        over.set()
+
+
 def test_nobody_is_there(world):
     world.source = "http://user:hunter2@127.0.0.1:1/x"
     with pytest.raises(PlaceError, match="Connection refused") as caught:
