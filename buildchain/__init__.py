@@ -2,8 +2,10 @@
 
 Imports point one way (``tests/unit/test_imports.py`` proves it)::
 
-    dodo -> publication -> tasks -> targets -> actions -> tools, store -> process
-                                             -> events, model, catalog, layout, config, errors
+    dodo -> rooms' steps -> tasks -> rooms, targets -> actions -> tools, store -> process
+                                         -> events, model, catalog, layout, config, errors
+
+A room is a folder for a subject: ``publication``. Its ``steps.py`` is its part of the graph.
 
 Importing this package does nothing: no git, no globbing, no daemon.
 """

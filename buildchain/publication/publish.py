@@ -37,9 +37,15 @@ class Publisher:
         """Put a release there and into a channel.
 
         :param folder: where its files are; it was checked.
+        :raises ConfigError: it is of another product, or there is no such channel.
         :raises ContentError: the same version is there with other bytes.
         :raises ChecksumError: what arrived is not what was sent.
         """
+        if release.name != self.project:
+            raise ConfigError(
+                f"{folder} has a release of {release.name}, this project is {self.project}",
+                solution="Build it anew with ./doit.sh release, or set PROJECT_NAME.",
+            )
         before = change.look(self.target, self.trust, self.project)
         entry = Entry(
             release.version, (_checked(channel),), release.date, release.artefacts, release.bases

@@ -11,7 +11,9 @@ import pytest
 # From the top: a module may import its own rank and those below.
 RANKS = {
     "dodo": 7,
-    "buildchain.publication": 6,
+    # A room: its part of the graph stands on the tasks, the rest of it below them.
+    "buildchain.publication.steps": 6,
+    "buildchain.publication": 4,
     "buildchain.tasks": 5,
     "buildchain.targets": 4,
     "buildchain.actions": 3,

@@ -289,6 +289,7 @@ def huge_list(world, stranger):
         (record(schema=2), ContentError, "release.json is of schema 2, this knows 1"),
         (record(version="../2"), ContentError, "'../2' is no version"),
         (record(date=-1), ContentError, "'-1' is no date"),
+        (record(name="Other"), ConfigError, "has a release of other, this project is demo"),
         (record(name="a/b"), ContentError, "'a/b' is no name"),
         (record(bases=["x"]), ContentError, "'x' is no version"),
         (record(artefacts=[{"file": "gone", "kind": "", "size": 1, "sha256": "a" * 64}]),
