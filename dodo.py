@@ -2,6 +2,7 @@
 
 from buildchain import report
 from buildchain.errors import BuildError
+from buildchain.publication.steps import task_fetch, task_publish
 from buildchain.release.steps import task__release_gate, task_release
 from buildchain.signatures.steps import (
     task__signatures_begin,
@@ -126,6 +127,7 @@ __all__ = [
     "task_diff",
     "task_docs",
     "task_doctor",
+    "task_fetch",
     "task_format",
     "task_images",
     "task_inputs",
@@ -136,6 +138,7 @@ __all__ = [
     "task_machine",
     "task_packaging",
     "task_populate_iso",
+    "task_publish",
     "task_release",
     "task_reproduce",
     "task_salt_tree",

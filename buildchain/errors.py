@@ -139,3 +139,9 @@ class WaitingError(BuildError):
 
 class ContentError(BuildError):
     """What was built is not what it should be."""
+
+
+class PlaceError(BuildError):
+    """A place for releases cannot be reached, or does not let us."""
+
+    default_solution = "Check the address, the network and your login, then run the same again."

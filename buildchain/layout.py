@@ -59,6 +59,11 @@ class Layout:
         """Secret OpenPGP key of this machine's builds, ASCII armour, mode 0600."""
         return self.cache / "keys" / "development.key"
 
+    @property
+    def publication(self) -> Path:
+        """Which lists of releases were seen where; an older one is refused."""
+        return self.cache / "publication"
+
     # -- the build root -------------------------------------------------------------------------
     @property
     def temporary(self) -> Path:

@@ -273,7 +273,7 @@ def _soak(context: Context) -> None:
     _run_tests(context, "soak", root, "tests/integration", (*GROUPED, "-m", "soak"))
     # The stations of a journey only make sense together.
     _run_tests(context, "journey", root, "tests/e2e", ("-m", "e2e"))
-    fuzzed = ("-m", "hypothesis", *PARALLEL, "--dist=loadfile")
+    fuzzed = ("-m", "hypothesis or soak", *PARALLEL, "--dist=loadfile")
     examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES), "METALK8S_LIES": str(SOAK_LIES)}
     _run_tests(context, "fuzzers", root, "tests/unit", fuzzed, examples)
 

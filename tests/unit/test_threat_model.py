@@ -33,7 +33,10 @@ def test_every_claim_names_a_test(text):
     assert [line for line in claims if not NAMED.search(line.rpartition(" | ")[2])] == []
 
 
-@pytest.mark.parametrize("section", ["Source and inputs", "The medium", "A machine", "The cluster"])
+@pytest.mark.parametrize(
+    "section",
+    ["Source and inputs", "The medium", "A place with releases", "A machine", "The cluster"],
+)
 def test_every_section_says_what_is_not_kept_out(text, section):
     part = text.partition(f"## {section}\n")[2].partition("\n## ")[0]
     assert "*Not kept out.*" in part
