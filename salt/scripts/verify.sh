@@ -502,8 +502,11 @@ block_name() { # block
 cut_last() { # first block, number
     last=$(((size - 1) / block))
     if [ "$last" -ge $(($1 + $2)) ]; then return; fi
-    name=$scratch/taken/$(block_name "$last")
-    [ ! -f "$name" ] || dd if=/dev/null of="$name" bs=1 seek=$((size - last * block)) count=0 2>/dev/null
+    name=$scratch/taken/$(block_name "$last") length=$((size - last * block))
+    # One that is too short stays so: zeros at its end would be what an ISO ends with.
+    if [ -f "$name" ] && [ "$(length_of "$name")" -gt "$length" ]; then
+        dd if=/dev/null of="$name" bs=1 seek="$length" count=0 2>/dev/null
+    fi
 }
 
 # Prints which of the blocks in $scratch/taken are not what was signed.

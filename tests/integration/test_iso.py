@@ -37,6 +37,23 @@ def test_signature_of_the_iso_holds(iso: pathlib.Path) -> None:
     run("sh", ROOT / "salt/scripts/verify.sh", "--key", key, iso)
 
 
+def test_a_damaged_copy_is_repaired(iso: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """From the ISO, by the list beside it; what is damaged is said in bytes."""
+    require("gpgv", "sha256sum")
+    key, copy = iso.parent / "keys" / "metalk8s.gpg", tmp_path / "copy.iso"
+    run("gpgv", "--keyring", key, f"{iso}.blocks.sig", f"{iso}.blocks")
+    shutil.copyfile(iso, copy)
+    with copy.open("r+b") as stream:
+        stream.seek(100 << 20)
+        stream.write(bytes(512))
+        stream.truncate(iso.stat().st_size - 5000)
+    repair = (*("sh", ROOT / "salt/scripts/verify.sh", "--key", key), "--repair", "--from", iso)
+    said = run(*repair, copy)
+    assert f"damaged    bytes {100 << 20} to {(100 << 20) + 65535}\n" in said
+    assert "image      copy.iso is what was signed" in said
+    run("cmp", iso, copy)
+
+
 def test_signature_on_the_iso_covers_every_file(
     iso_tree: pathlib.Path, build_root: pathlib.Path
 ) -> None:

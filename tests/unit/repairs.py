@@ -51,6 +51,7 @@ def image(seed: int, volume: str = VOLUME) -> bytes:
     content = bytearray(random.Random(seed).randbytes(SIZE))
     for block in (0, 1, 40, 41, 42):
         content[block * BLOCK : (block + 1) * BLOCK] = bytes(BLOCK)
+    content[-3000:] = bytes(3000)
     content[32808:32840] = volume.encode().ljust(32)
     return bytes(content)
 

@@ -200,6 +200,24 @@ def test_several_sources(copies):
     assert f", from {third}\n" in said
 
 
+@pytest.mark.parametrize("missing", [1, 500, 700, 701, 3000])
+def test_zeros_that_are_missing_at_the_end(copies, missing):
+    """An ISO ends with them: what is not there is not right for that."""
+    copy = copies()
+    copy.target.write_bytes(WHOLE[:-missing])
+    status, said = copy.repair()
+    assert (status, copy.target.read_bytes() == WHOLE) == (0, True), said
+
+
+def test_a_source_that_goes_on_behind_the_iso(copies):
+    """As a stick does."""
+    copy = copies()
+    copy.target.write_bytes(after([Damage("bit", SIZE - 1, 1)]))
+    copy.source.write_bytes(after([Damage("longer", 0, 5000)]))
+    status, said = copy.repair()
+    assert (status, copy.target.read_bytes() == WHOLE) == (0, True), said
+
+
 @pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])
 @pytest.mark.parametrize("at", [10 * BLOCK + 5, SIZE - 1, 32810])
 def test_what_cannot_be_read(copies, at, shell):
@@ -214,7 +232,7 @@ def test_what_cannot_be_read(copies, at, shell):
     assert f"damaged    bytes {first} to {last}\nwould be repaired" in said
     status, said = copy.repair(shell=shell, environment=environment)
     assert (status, copy.target.read_bytes() == WHOLE) == (0, True), said
-    before = after([Damage("zeros", at - 3000, 6000)])
+    before = after([Damage("garbage", at - 3000, 6000)])
     copy.target.write_bytes(before)
     third = copy.folder / "third.iso"
     third.write_bytes(WHOLE)

@@ -280,8 +280,8 @@ def test_the_folder_of_a_mount_is_its_device(copies):
 
 @pytest.fixture(scope="module")
 def evil(tmp_path_factory):
-    """Return a folder with an ISO of somebody else, and its list."""
-    folder, content = tmp_path_factory.mktemp("evil"), repairs.image(9)
+    """Return a folder with an ISO that somebody has changed a little, and its list."""
+    folder, content = tmp_path_factory.mktemp("evil"), Damage("garbage", 30 * BLOCK, 9).do(WHOLE)
     (folder / "evil.iso").write_bytes(content)
     stranger = Home(folder)
     stranger.list_of(content, folder / "evil.blocks")
