@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from buildchain import events, receipt
-from buildchain.actions import contents, difference, inventory, iso, provenance, signing
+from buildchain.actions import block_list, contents, difference, inventory, iso, provenance, signing
 from buildchain.actions.signing import Signer
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
@@ -73,12 +73,15 @@ def planned(layout: Layout, version: str, keys: str, *, is_compared: bool) -> tu
     """
     stem = f"{layout.project}-{version}"
     origin = layout.iso.with_name(provenance.NAME)
+    blocks = block_list.path_of(layout.iso)
     rings = [
         signing.STEM,
         *(f"{signing.STEM}-{key[-signing.KEY_ID :]}" for key in keys.split()[1:]),
     ]
     found = [
         Artefact(f"{stem}.iso", "iso", layout.iso),
+        Artefact(f"{stem}.iso{block_list.SUFFIX}", "blocks", blocks),
+        Artefact(f"{stem}.iso{block_list.SUFFIX}.sig", "signature", Path(f"{blocks}.sig")),
         Artefact(f"{stem}-sources.iso", "sources", layout.sources_iso),
         Artefact(f"{stem}.spdx.json", "sbom", layout.iso_root / "sbom" / "spdx.json"),
         Artefact(f"{stem}.cdx.json", "sbom", layout.iso_root / "sbom" / "cyclonedx.json"),

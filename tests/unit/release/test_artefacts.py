@@ -29,6 +29,8 @@ FILES = {
     "demo-2.4.0-sources.iso": "sources",
     "demo-2.4.0.cdx.json": "sbom",
     "demo-2.4.0.iso": "iso",
+    "demo-2.4.0.iso.blocks": "blocks",
+    "demo-2.4.0.iso.blocks.sig": "signature",
     "demo-2.4.0.spdx.json": "sbom",
     "metalk8s.gpg": "key",
 }
@@ -39,6 +41,7 @@ def build(layout):
     """Leave what a build leaves."""
     for path in (
         *(layout.iso, layout.sources_iso, layout.inputs),
+        *(layout.iso.with_name(f"{layout.iso.name}.blocks{end}") for end in ("", ".sig")),
         *(layout.iso_root / "sbom" / name for name in ("spdx.json", "cyclonedx.json")),
         *(layout.build / f"provenance.json{end}" for end in ("", ".sig")),
         *(layout.documents / name for name in ("LICENSE", "docs/README.md", "docs/a/b.md")),

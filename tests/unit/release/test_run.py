@@ -128,6 +128,7 @@ def test_the_release(made, tmp_path, require):
     assert set(files) == {
         *(f"metalk8s-2.4.0{end}" for end in (".iso", "-sources.iso", ".spdx.json", ".cdx.json")),
         *(f"metalk8s-2.4.0-provenance.json{end}" for end in ("", ".sig")),
+        *(f"metalk8s-2.4.0.iso.blocks{end}" for end in ("", ".sig")),
         *(f"metalk8s-2.4.0-{what}" for what in ("changelog.md", "inputs.tar", "documents.tar.gz")),
         *("metalk8s.gpg", "release.json", "SHA256SUM", "SHA256SUM.sig"),
     }
