@@ -161,6 +161,19 @@ def test_again_it_is_the_same(made):
     assert made.engine.builds == [], "what is up to date is not built again here"
 
 
+def test_it_is_published_and_fetched(made, tmp_path):
+    """As candidate, then as stable, without another build; what arrives is what was made."""
+    place, got = str(tmp_path / "place"), tmp_path / "got"
+    for words in (
+        ("publish", "--to", place),
+        ("publish", "--to", place, "--promote", "2.4.0", "--channel", "stable"),
+        ("fetch", "--from", place, "-o", str(got), "stable"),
+    ):
+        result = made.run(*words)
+        assert result.status == 0, result.out + result.err
+    assert {path.name: path.read_bytes() for path in got.iterdir()} == made.files()
+
+
 def refusals(machine):
     machine.edit("VERSION", "VERSION_SUFFIX=", "VERSION_SUFFIX=dev")
     machine.edit("CHANGELOG.md", "(2026-12-01)", "(in development)")
