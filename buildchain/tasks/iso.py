@@ -217,9 +217,9 @@ def task__iso_blocks() -> Iterator[Task]:
         needs=(BUILD, KEY),
         products=(block_list.path_of(context.layout.iso),),
         config={"volume": _volume(context)},
-        code=(block_list, signing),
+        code=(block_list, iso, signing),
         fingerprint=functools.partial(_epoch, context),
-        after=checks("gpg"),
+        after=signing_checks(context),
     ).task()
 
 
