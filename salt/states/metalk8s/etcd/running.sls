@@ -32,7 +32,7 @@ Run etcd:
       - metalk8s_credentials: Sign the certificate of the etcd peer
       - service: Run the kubelet
 
-etcd is healthy:
+The etcd of this machine is healthy:
   metalk8s_tls.healthy:
     - name: http://127.0.0.1:{{ metalk8s.ports.etcd_health.number }}/health
     - require:

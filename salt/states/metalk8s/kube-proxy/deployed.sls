@@ -14,7 +14,7 @@ Deploy kube-proxy:
       - metalk8s_kubernetes: The API server answers
       - metalk8s_kubernetes: Say which pods are taken from whom
 
-kube-proxy is healthy on this machine:
+The kube-proxy of this machine is healthy:
   metalk8s_tls.healthy:
     - name: http://127.0.0.1:{{ metalk8s.ports.kube_proxy_health.number }}/healthz
     - require:
