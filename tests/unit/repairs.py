@@ -9,6 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from buildchain.actions import block_list
 
 BLOCK, PORTION = 2048, 32 * 2048
@@ -170,3 +172,9 @@ def fake_dd(folder: Path, lines: str) -> dict[str, str]:
     program.write_text(FAKE_DD.format(real=shutil.which("dd"), state=folder, lines=lines))
     program.chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def require_root() -> None:
+    """Skip (in CI: fail) where this user may not make devices."""
+    if os.getuid() != 0:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("root makes devices")

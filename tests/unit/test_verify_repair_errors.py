@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit import repairs
-from tests.unit.repairs import BLOCK, Copies, Damage, Home
+from tests.unit.repairs import BLOCK, Copies, Damage, Home, require_root
 
 USAGE, BAD_SIGNATURE, UNKNOWN_KEY, CHANGED, TOO_OLD = 1, 10, 11, 12, 15
 WHOLE = repairs.WHOLE
@@ -99,8 +99,7 @@ def program(name: str, text: str) -> Callable[[Copies], None]:
 
 
 def device(copy: Copies) -> None:
-    if os.getuid() != 0:
-        pytest.skip("root makes devices")
+    require_root()
     copy.target.unlink()
     os.mknod(copy.target, 0o60600, os.makedev(7, 200))
     program("findmnt", "echo /media/stick")(copy)
@@ -270,8 +269,7 @@ def test_the_folder_of_a_mount_is_its_device(copies):
     arguments = ("--repair", "--blocks", copy.blocks, "--from", copy.folder / "mount", copy.target)
     status, said = copy.repair(*arguments, plain=True, environment=environment)
     assert (status, "where no ISO is mounted" in said) == (USAGE, True), "it is no device"
-    if os.getuid() != 0:
-        pytest.skip("root makes devices")
+    require_root()
     # The disk in memory of no size: it is asked, and has nothing.
     os.mknod(copy.folder / "device", 0o60600, os.makedev(7, 200))
     status, said = copy.repair(*arguments, plain=True, environment=environment)
