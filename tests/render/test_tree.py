@@ -174,11 +174,14 @@ def test_parameters_of_a_family_are_known_ones(rendered: dict[str, Any], platfor
     """A family's file has no key that the defaults, and so the states, do not know."""
     added = {
         "accounts",
+        "bootstrap_machine",
         "certificates",
         "generated",
+        "has_authorities",
         "images",
         "kubernetes_version",
         "node",
+        "nodes",
         "os_family",
         "ports",
         "version",
@@ -193,7 +196,8 @@ def test_parameters_of_a_family_are_known_ones(rendered: dict[str, Any], platfor
 def test_highstate_applies_the_roles(rendered: dict[str, Any], platform: str) -> None:
     """The machine that the configuration names gets everything; any other is a node."""
     assert rendered[platform]["top"] == ["metalk8s.roles.bootstrap"]
-    assert rendered["example of pillar"]["top"] == ["metalk8s.roles.node"]
+    example = rendered["example of pillar"]["top"]
+    assert example == ["metalk8s.roles.node", "metalk8s.salt-minion"]
 
 
 @pytest.mark.parametrize("stranger", STRANGERS)

@@ -12,10 +12,13 @@ Run the container engine:
       - file: Configure the container engine
     - require:
       - file: Describe the network of pods
+{%- if metalk8s.has_authorities %}
 
+# the registry is a pod itself; the other machines pull from it
 Load the image that holds a pod:
   metalk8s_image.loaded:
     - name: {{ metalk8s.container_engine.sandbox_image.reference }}
     - tree: {{ metalk8s.container_engine.sandbox_image.tree }}
     - require:
       - service: Run the container engine
+{%- endif %}
