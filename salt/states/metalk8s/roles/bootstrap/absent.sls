@@ -13,6 +13,7 @@ include:
   - metalk8s.salt-master.absent
   - metalk8s.repositories.absent
   - metalk8s.renewal.absent
+  - metalk8s.balancer.absent
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent
   - metalk8s.kernel.absent

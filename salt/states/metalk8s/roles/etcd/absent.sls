@@ -5,6 +5,7 @@ include:
 {#- the other role stays on the machine, and with it what both of them need #}
 {%- if "master" not in metalk8s.node.roles %}
   - metalk8s.renewal.absent
+  - metalk8s.balancer.absent
   - metalk8s.kubelet.absent
   - metalk8s.container-engine.absent
   - metalk8s.kernel.absent
