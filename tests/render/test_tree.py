@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import KEEPALIVED, MACHINES, REFUSALS, STRANGERS, TREE, VERSIONS
+from .conftest import JOINED_MACHINES, KEEPALIVED, MACHINES, REFUSALS, STRANGERS, TREE, VERSIONS
 
 pytestmark = pytest.mark.render
 
@@ -97,7 +97,7 @@ def test_every_template_is_rendered(rendered: dict[str, Any]) -> None:
     """No template escapes these tests."""
     sources = {
         state["file"]["source"].removeprefix("salt://")
-        for platform in MACHINES
+        for platform in (*MACHINES, *JOINED_MACHINES)
         for state in states_of(rendered, platform)
         if "file" in state
     }
