@@ -7,7 +7,7 @@ include:
 
 Create the folder of keys that packages are signed with:
   file.directory:
-    - name: {{ repo.keys }}
+    - name: {{ repo.key_folder }}
     - user: root
     - group: root
     - mode: "0755"
