@@ -104,10 +104,11 @@ def find(
 
 
 def _follow_states(check: Check, versions: Versions, called: Mapping[str, Collection[str]]) -> None:
+    own = [path for path in sorted(check.paths) if path.startswith((STATES, PILLAR))]
+    called = {**called, **states.named(own, check.text)}
     for machine in states.machines(check.text):
         files = states.Files(check.text, check.is_folder)
         Reader(files, machine, versions.metalk8s, versions.mount, check.wanted).follow(called)
-    own = [path for path in sorted(check.paths) if path.startswith((STATES, PILLAR))]
     text = [path for path in own if path.endswith((".sls", ".jinja", ".j2", ".py"))]
     states.read_modules(text, check.text, check.wanted)
 

@@ -26,19 +26,28 @@ if TYPE_CHECKING:
 STATES, PILLAR = "salt/", "pillar/"
 VERSIONS = "salt/metalk8s/versions.json"
 OURS = "metalk8s_"  # what Salt's own modules are never called
-SLS = re.compile(r"metalk8s(\.[a-z0-9-]+)+")
+SLS = re.compile(r"metalk8s(?:\.[a-z0-9-]+)+")
 ROLES = "metalk8s.roles."
 APPLIED = re.compile(r"\bstate\.apply\s+(metalk8s(?:\.[a-z0-9-]+)+)")
-CALL = re.compile(r"""\b(salt|__salt__|__states__)\[["'](\w+)\.(\w+)["']\]""")
+CALL = re.compile(r"""\b(salt|__salt__|__states__|__utils__)\[["'](\w+)\.(\w+)["']\]""")
+KINDS = {"__states__": "_states", "__utils__": "_utils"}  # and else `_modules`
+EXT_PILLAR = re.compile(rf"(?m)^ext_pillar:\n\s+- ({OURS}\w+):")
+NAMED = re.compile(rf'["\']({SLS.pattern})["\']')
+# The first machine, and one that has joined: with every role that one can have.
+ROLE_SETS = (("bootstrap",), ("etcd", "master"))
 IMAGE = re.compile(r"""(?m)^[\s-]*["']?image["']?\s*:\s*["']?([^\s"',{}]+)""")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine that packages are there for."""
+    """A kind of machine that packages are there for.
+
+    :param roles: in a cluster; states of the first machine are others than those of the rest.
+    """
 
     family: str
     release: str
+    roles: tuple[str, ...] = ()
 
     @property
     def grains(self) -> dict[str, object]:
@@ -116,7 +125,8 @@ class Reader:
             return self._files.text(f"{folder}{path}")
 
         known = salt_jinja.Value("_modules/metalk8s_map.py", "metalk8s/map.jinja", "metalk8s")
-        return salt_jinja.SaltEnvironment(read, machine, {"metalk8s_map.known": known})
+        roles = {"metalk8s:node:roles": list(self._machine.roles)}
+        return salt_jinja.SaltEnvironment(read, machine, {"metalk8s_map.known": known}, roles)
 
     def _want(self, path: str, who: str) -> None:
         self._wanted.files[path].add(who)
@@ -186,12 +196,18 @@ class Reader:
             self._wanted.images[match[0]].add(who)
         for image in IMAGE.findall(text):
             self._wanted.images[image].add(who)
+        for module in EXT_PILLAR.findall(text):
+            self._want(f"{STATES}_pillar/{module}.py", who)
 
     def _take(self, function: str, arguments: Mapping[str, Any], who: str) -> None:
         module, _, name = function.partition(".")
         if module.startswith(OURS):
             self._want(f"{STATES}_states/{module}.py", who)
             self._wanted.functions[f"{STATES}_states/{module}.py", name].add(who)
+        if function == "salt.runner":
+            runner, _, name = str(arguments["name"]).partition(".")
+            self._want(f"{STATES}_runners/{runner}.py", who)
+            self._wanted.functions[f"{STATES}_runners/{runner}.py", name].add(who)
         source = str(arguments.get("source", ""))
         if source.startswith("salt://"):
             file = source.removeprefix("salt://")
@@ -253,7 +269,7 @@ def machines(files: Callable[[str], str | None]) -> tuple[Machine, ...]:
         parameters = salt_jinja.read_yaml(text or "") or {}
         # A family without its parameters is still one: what reads them will say so.
         releases = parameters.get("supported_releases") or ["0"]
-        found += [Machine(family, str(release)) for release in releases]
+        found += [Machine(family, str(one), roles) for one in releases for roles in ROLE_SETS]
     return tuple(found)
 
 
@@ -262,10 +278,19 @@ def read_modules(paths: Iterable[str], files: Callable[[str], str | None], wante
     for path in paths:
         for caller, module, name in CALL.findall(files(path) or ""):
             if module.startswith(OURS):
-                kind = "_states" if caller == "__states__" else "_modules"
-                file = f"{STATES}{kind}/{module}.py"
+                file = f"{STATES}{KINDS.get(caller, '_modules')}/{module}.py"
                 wanted.files[file].add(path)
                 wanted.functions[file, name].add(path)
+
+
+def named(paths: Iterable[str], files: Callable[[str], str | None]) -> dict[str, set[str]]:
+    """Return the states that what runs on the master applies by name, with who does."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        if path.startswith((f"{STATES}_runners/", f"{STATES}_utils/")):
+            for match in NAMED.finditer(files(path) or ""):
+                found[match[1]].add(path)
+    return found
 
 
 def defined(module: ast.Module) -> set[str]:

@@ -37,13 +37,19 @@ def _addresses(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> list[d
     ]
 
 
-def others(nodes: dict[str, Any], name: str) -> list[tuple[str, list[str], str]]:
-    """List the other machines of a cluster that have an address: name, roles, address."""
-    return [
+def machines(
+    nodes: dict[str, Any], name: str, roles: list[str], address: str
+) -> list[tuple[str, list[str], str]]:
+    """List this machine and the others of the cluster that have an address.
+
+    :return: name, roles and address of each.
+    """
+    others = [
         (other, node["roles"], node["address"])
         for other, node in sorted(nodes.items())
         if other != name and node["address"]
     ]
+    return [(name, roles, address), *others]
 
 
 def in_order(addresses: list[str]) -> list[str]:
