@@ -30,6 +30,7 @@ SLS = re.compile(r"metalk8s(\.[a-z0-9-]+)+")
 ROLES = "metalk8s.roles."
 APPLIED = re.compile(r"\bstate\.apply\s+(metalk8s(?:\.[a-z0-9-]+)+)")
 CALL = re.compile(r"""\b(salt|__salt__|__states__)\[["'](\w+)\.(\w+)["']\]""")
+FILE = re.compile(r"""["']salt://([\w./-]+)["']""")
 IMAGE = re.compile(r"""(?m)^[\s-]*["']?image["']?\s*:\s*["']?([^\s"',{}]+)""")
 
 
@@ -258,8 +259,13 @@ def machines(files: Callable[[str], str | None]) -> tuple[Machine, ...]:
 
 
 def read_modules(paths: Iterable[str], files: Callable[[str], str | None], wanted: Wanted) -> None:
-    """Take note of what templates and modules call of our own modules, rendered or not."""
+    """Take note of what templates and modules call of our own modules, rendered or not.
+
+    What modules send to machines, and not states, they name whole: ``"salt://…"``.
+    """
     for path in paths:
+        for file in FILE.findall(files(path) or "") if path.endswith(".py") else ():
+            wanted.files[f"{STATES}{file}"].add(path)
         for caller, module, name in CALL.findall(files(path) or ""):
             if module.startswith(OURS):
                 kind = "_states" if caller == "__states__" else "_modules"
