@@ -35,6 +35,7 @@ EXT_PILLAR = re.compile(rf"(?m)^ext_pillar:\n\s+- ({OURS}\w+):")
 NAMED = re.compile(rf'["\']({SLS.pattern})["\']')
 # The first machine, and one that has joined: with every role that one can have.
 ROLE_SETS = (("bootstrap",), ("etcd", "master"))
+FILE = re.compile(r"""["']salt://([\w./-]+)["']""")
 IMAGE = re.compile(r"""(?m)^[\s-]*["']?image["']?\s*:\s*["']?([^\s"',{}]+)""")
 
 
@@ -274,8 +275,13 @@ def machines(files: Callable[[str], str | None]) -> tuple[Machine, ...]:
 
 
 def read_modules(paths: Iterable[str], files: Callable[[str], str | None], wanted: Wanted) -> None:
-    """Take note of what templates and modules call of our own modules, rendered or not."""
+    """Take note of what templates and modules call of our own modules, rendered or not.
+
+    What modules send to machines, and not states, they name whole: ``"salt://…"``.
+    """
     for path in paths:
+        for file in FILE.findall(files(path) or "") if path.endswith(".py") else ():
+            wanted.files[f"{STATES}{file}"].add(path)
         for caller, module, name in CALL.findall(files(path) or ""):
             if module.startswith(OURS):
                 file = f"{STATES}{KINDS.get(caller, '_modules')}/{module}.py"
