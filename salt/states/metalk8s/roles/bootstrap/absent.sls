@@ -12,6 +12,7 @@ include:
   - metalk8s.salt-minion.absent
   - metalk8s.salt-master.absent
   - metalk8s.repositories.absent
+  - metalk8s.archive.absent
   - metalk8s.renewal.absent
   - metalk8s.balancer.absent
   - metalk8s.kubelet.absent

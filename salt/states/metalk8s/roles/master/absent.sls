@@ -6,6 +6,8 @@ include:
   - metalk8s.kube-apiserver.absent
   - metalk8s.keepalived.absent
   - metalk8s.administrator.absent
+  - metalk8s.repositories.absent
+  - metalk8s.archive.absent
 {#- the other role stays on the machine, and with it what both of them need #}
 {%- if "etcd" not in metalk8s.node.roles %}
   - metalk8s.renewal.absent
