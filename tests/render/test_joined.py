@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.salt.loader import load
+
 from .conftest import JOINED, JOINED_MACHINES, OTHERS, OWN, PLATFORMS
 from .test_golden import GOLDEN, compare
 from .test_tree import HEADER, files_of, states_of
@@ -83,6 +85,25 @@ def test_nothing_points_at_itself(rendered: dict[str, Any], machine: str) -> Non
         assert f"URIs: https://{FIRST}:" in files[SOURCE]
     else:
         assert f"\nbaseurl=https://{FIRST}:" in files["/etc/yum.repos.d/metalk8s.repo"]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_enrolment_writes_what_the_states_keep(rendered: dict[str, Any], platform: str) -> None:
+    """Where packages come from is written before there is Salt; the highstate changes nothing."""
+    machine = f"{platform}-worker"
+    known, files = rendered[machine]["map"], files_of(rendered, machine)
+    repo = known["repo"]
+    folder = f"{repo['key_folder']}/"
+    keys = dict.fromkeys((key.removeprefix(folder) for key in repo["signing_keys"]), "")
+    site = {
+        "generated": known["generated"],
+        "url": repo["url"],
+        "host": repo["host"],
+        "repo": {**repo, "keys": keys},
+        "authority": f"{known['pki']['authorities']['repositories']['path']}.crt",
+    }
+    sources = load("_modules/metalk8s_delivery").sources(known["os_family"], site)
+    assert sources == {path: files[path] for path in sources}
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -72,6 +72,7 @@ def sources(family: str, site: dict[str, Any]) -> dict[str, str]:
             APT: (
                 f"// {site['generated']}\n"
                 f'Acquire::https::{site["host"]}::CAInfo "{site["authority"]}";\n'
+                f'Acquire::https::{site["host"]}::Proxy "DIRECT";\n'
             ),
         }
     keys = "\n       ".join(f"file://{key}" for key in signers)
