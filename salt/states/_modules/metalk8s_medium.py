@@ -94,7 +94,10 @@ def repository(root: str, family: str, release: str, defaults: dict[str, Any]) -
     names = ["keys/metalk8s.asc"]
     names += _versions(root).get("signing_keys", {}).get(family, {}).get(release, [])
     files = [pathlib.Path(root) / name for name in names]
-    keys = {file.name: file.read_text(encoding="ascii") for file in files}
+    # As the pillar calls them: a key of the same name may be in the folder of each release.
+    short = [name.removeprefix("keys/").replace("/", "-") for name in names]
+    texts = [file.read_text(encoding="ascii") for file in files]
+    keys = dict(zip(short, texts, strict=True))
     return {**repo, "path": repo["path"].format(release=release), "keys": keys}
 
 
