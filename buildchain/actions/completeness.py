@@ -37,6 +37,8 @@ ENTRIES: Mapping[str, str] = {
     "SHA256SUM.sig": VERIFIER,
     "bootstrap.example.yaml": OPERATOR,
     "bootstrap.sh": OPERATOR,
+    "deploy-node.sh": OPERATOR,
+    "remove-node.sh": OPERATOR,
     **dict.fromkeys(document_check.FIRST, OPERATOR),
     "keys/metalk8s.asc": OPERATOR,
     "keys/metalk8s.gpg": VERIFIER,

@@ -45,6 +45,7 @@ CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker"
 COVERAGE = (
     "--cov=buildchain",
     "--cov=metalk8s_bootstrap",
+    "--cov=metalk8s_deployment",
     "--cov-report=term:skip-covered",
     "--cov-fail-under=85",
 )

@@ -104,6 +104,8 @@ Load the image:
 }
 SCRIPTS = {
     "bootstrap.example.yaml": "{}",
+    "deploy-node.sh": "",
+    "remove-node.sh": "",
     "verify.sh": "manifest=$root/MANIFEST\n",
     "bootstrap.sh": 'sh "$root/verify.sh" "$root" || echo See docs/reference/errors.md.\n'
     "python3 -m metalk8s_install\n",
