@@ -72,6 +72,7 @@ def sources(family: str, site: dict[str, Any]) -> dict[str, str]:
             APT: (
                 f"// {site['generated']}\n"
                 f'Acquire::https::{site["host"]}::CAInfo "{site["authority"]}";\n'
+                f'Acquire::https::{site["host"]}::Proxy "DIRECT";\n'
             ),
         }
     keys = "\n       ".join(f"file://{key}" for key in signers)
@@ -96,7 +97,6 @@ def installation(family: str, site: dict[str, Any], texts: dict[str, str]) -> st
     files = {**signers, **site["files"], **sources(family, site)}
     return script(
         variables(
-            host=site["host"],
             package=PACKAGE,
             repository=site["repo"]["name"],
             source=site["repo"]["source"],

@@ -87,14 +87,18 @@ def repository(root: str, family: str, release: str, defaults: dict[str, Any]) -
     """Return what a machine has to be told of its repository.
 
     :param defaults: the parameters ``repo``, of whatever family.
-    :return: those of the family, ``path`` for the release, and ``keys``: name of each file → the
-        public key in it, ours first.
+    :return: those of the family, ``path`` for the release, and ``keys``: name of each file there →
+        the public key in it, ours first.
     """
     repo = {**defaults, **_parameters(root, family)["repo"]}
     names = ["keys/metalk8s.asc"]
     names += _versions(root).get("signing_keys", {}).get(family, {}).get(release, [])
-    files = [pathlib.Path(root) / name for name in names]
-    keys = {file.name: file.read_text(encoding="ascii") for file in files}
+    keys = {
+        name.removeprefix("keys/").replace("/", "-"): (pathlib.Path(root) / name).read_text(
+            encoding="ascii"
+        )
+        for name in names
+    }
     return {**repo, "path": repo["path"].format(release=release), "keys": keys}
 
 

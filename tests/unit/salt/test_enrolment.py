@@ -86,6 +86,7 @@ def test_joining(newcomer: Newcomer) -> None:
     assert files["etc/apt/apt.conf.d/90-metalk8s"][0] == (
         f"// {header}Acquire::https::10.0.0.1::CAInfo "
         f'"{there}/etc/metalk8s/pki/repositories-ca.crt";\n'
+        'Acquire::https::10.0.0.1::Proxy "DIRECT";\n'
     )
     assert files["etc/salt/minion.d/metalk8s.conf"][0] == "id: worker\nhere: False\n"
     assert files["etc/salt/pki/minion/minion_master.pub"][0] == "MASTER\n"
@@ -108,7 +109,7 @@ def test_order_on_the_machine(newcomer: Newcomer) -> None:
         f"-oDir::Etc::SourceList={newcomer.root}/etc/apt/sources.list.d/metalk8s.sources "
         "-oDir::Etc::SourceParts=/dev/null"
     )
-    options = "-q -oDPkg::Lock::Timeout=120 -oAcquire::https::10.0.0.1::Proxy=DIRECT"
+    options = "-q -oDPkg::Lock::Timeout=120"
     assert [line for line in newcomer.asked() if not line.startswith("dpkg-query")] == [
         f"apt-get {options} check",
         "dpkg --configure -a",
@@ -370,7 +371,7 @@ def test_redhat(newcomer: Newcomer) -> None:
         "enabled=1\ngpgcheck=1\nrepo_gpgcheck=1\n"
         "# who signs the index and our packages, then who signs those of other people\n"
         f"gpgkey=file://{there}/etc/metalk8s/keys/metalk8s.asc\n"
-        f"       file://{there}/etc/metalk8s/keys/baseos.asc\n"
+        f"       file://{there}/etc/metalk8s/keys/redhat-9-baseos.asc\n"
         f"sslverify=1\nsslcacert={there}/etc/metalk8s/pki/repositories-ca.crt\n"
     )
     assert newcomer.asked()[1] == (
