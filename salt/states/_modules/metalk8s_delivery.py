@@ -97,7 +97,6 @@ def installation(family: str, site: dict[str, Any], texts: dict[str, str]) -> st
     files = {**signers, **site["files"], **sources(family, site)}
     return script(
         variables(
-            host=site["host"],
             package=PACKAGE,
             repository=site["repo"]["name"],
             source=site["repo"]["source"],

@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 
 MINION = "salt://metalk8s/salt-minion/files/minion.conf.j2"
 POLICY = "salt_minion"
-# Seconds that each script may take. Packages come over the network of the site.
-INSTALL, MAKE_KEYS, START = 900, 180, 240
+# Seconds that each script may take, together less than the Salt master waits for a function.
+INSTALL, MAKE_KEYS, START = 540, 120, 150
 
 
 class FailedError(Exception):

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154  # whoever sends it sets these
 
 apt() {
-    apt-get -q -oDPkg::Lock::Timeout=120 "-oAcquire::https::$host::Proxy=DIRECT" "$@" >&2
+    apt-get -q -oDPkg::Lock::Timeout=120 "$@" >&2
 }
 
 there() {

@@ -1,5 +1,6 @@
 # The reverse of the role, in the reverse order: what it put on the machine goes, the rest stays.
 include:
+  - metalk8s.enrolment.absent
   - metalk8s.cluster.absent
   - metalk8s.kube-proxy.absent
   - metalk8s.pod-security.absent

@@ -10,3 +10,4 @@ include:
   - metalk8s.pod-security
   - metalk8s.kube-proxy
   - metalk8s.cluster
+  - metalk8s.enrolment
