@@ -60,7 +60,7 @@ def begin(node: str, action: str) -> dict[str, Any]:
     """
     node = str(node)
     try:
-        __salt__["metalk8s_turn.take"](node, action)
+        __utils__["metalk8s_turn.take"](_api, node, action)
     except CommandExecutionError as error:
         return _shown({"problems": [str(error)]})
     try:
@@ -68,7 +68,7 @@ def begin(node: str, action: str) -> dict[str, Any]:
     except CommandExecutionError as error:
         found = {"problems": [str(error)]}
     if found["problems"]:
-        __salt__["metalk8s_turn.release"](node)
+        __utils__["metalk8s_turn.release"](_api, node)
     return _shown(found)
 
 
@@ -82,7 +82,7 @@ def step(node: str, id: str) -> dict[str, Any]:  # noqa: A002 - the name is the 
         if wanted["done"]:
             return {"changed": 0, "comment": "It was done before"}
         started = time.monotonic()
-        with __salt__["metalk8s_turn.held"](run["node"], run["action"], wanted["title"]):
+        with __utils__["metalk8s_turn.held"](_api, run["node"], run["action"], wanted["title"]):
             result = _tried(run, wanted)
             seconds = round(time.monotonic() - started, 1)
             noted = {"at": _stamp(), "seconds": seconds, **result}
@@ -100,7 +100,7 @@ def end(node: str) -> dict[str, Any]:
     node = str(node)
     try:
         left = _left(_journal()[1], node)
-        if not __salt__["metalk8s_turn.release"](node):
+        if not __utils__["metalk8s_turn.release"](_api, node):
             return {"left": left, "comment": f"A step for {node} still goes on"}
     except CommandExecutionError as error:
         return {"left": -1, "comment": str(error)}
@@ -256,7 +256,7 @@ def _ready(node: str) -> dict[str, Any]:
 
 # -- the journal ---------------------------------------------------------------------------------
 def _journal() -> tuple[dict[str, Any], dict[str, Any]]:
-    document = _object(JOURNAL)
+    document = _api("get", *JOURNAL)
     return document, __utils__["metalk8s_journal.read"](document)
 
 
@@ -322,11 +322,6 @@ def _wanted(node: str, identity: str) -> tuple[str, dict[str, Any], dict[str, An
             return key, run, {**one, "done": is_done}
         before += [] if is_done else [one["title"]]
     raise CommandExecutionError(f"The run for {node} has no step {identity}: begin it again")
-
-
-def _object(which: tuple[str, str, str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = __utils__["metalk8s_apiserver.there"](*which)
-    return found
 
 
 def _api(function: str, *arguments: Any) -> Any:

@@ -16,13 +16,15 @@ BROKEN = 500  # status: it is there, and cannot
 def call(function: str, *arguments: Any) -> Any:
     """Call a function of the module that speaks with the API server.
 
-    :raises CommandExecutionError: it does not answer (then ``is_away``), or refuses.
+    :param function: ``get`` of what states have made, ``replace``, ``list_objects``, …
+    :raises CommandExecutionError: it does not answer (then ``is_away``), refuses, or does not have
+        what states have made.
     """
     if "metalk8s_modules" not in __context__:
         found = salt.loader.minion_mods(__opts__, whitelist=list(MODULES))
         __context__["metalk8s_modules"] = found
     try:
-        return __context__["metalk8s_modules"][f"metalk8s_kubernetes.{function}"](
+        answer = __context__["metalk8s_modules"][f"metalk8s_kubernetes.{function}"](
             *arguments, kubeconfig=KUBECONFIG
         )
     except Exception as error:  # its own class is not to be had here
@@ -30,17 +32,10 @@ def call(function: str, *arguments: Any) -> Any:
         failure = CommandExecutionError(f"The API server: {error}")
         failure.is_away = status is not None and (not status or status >= BROKEN)
         raise failure from error
-
-
-def there(api_version: str, kind: str, name: str, namespace: str) -> dict[str, Any]:
-    """Read an object that states have made.
-
-    :raises CommandExecutionError: as ``call``, or there is none.
-    """
-    found: dict[str, Any] | None = call("get", api_version, kind, name, namespace)
-    if found is None:
+    if answer is None and function == "get":
+        _, kind, name, namespace = arguments
         raise CommandExecutionError(
             f"The cluster has no {kind} {namespace}/{name}, which states make on the bootstrap "
             "machine: apply its highstate"
         )
-    return found
+    return answer

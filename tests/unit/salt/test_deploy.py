@@ -28,7 +28,7 @@ STATES = {
     "a": {"__run_num__": 0, "__id__": "Do it", "result": True, "changes": {"x": 1}, "comment": ""},
     "b": {"__run_num__": 1, "__id__": "Have it", "result": True, "changes": {}, "comment": ""},
 }
-UTILITIES = ("apiserver", "journal", "lease", "minions", "nodes", "plan")
+UTILITIES = ("apiserver", "journal", "minions", "nodes", "plan", "turn")
 DEPLOYMENT = ["check", "enrol", "answer", "modules", "highstate", "ready"]
 
 
@@ -179,16 +179,14 @@ class Runner:
         loaded = {name: load(f"_utils/metalk8s_{name}", context={}) for name in UTILITIES}
         loaded["apiserver"].KUBECONFIG = kubeconfig
         loaded["minions"].PAUSE = 0
-        self.minions, self.lease = loaded["minions"], loaded["lease"]
+        self.minions, self.turn = loaded["minions"], loaded["turn"]
         utilities = {
             f"metalk8s_{name}.{function}": getattr(module, function)
             for name, module in loaded.items()
             for function in dir(module)
             if isinstance(getattr(module, function), types.FunctionType)
         }
-        self.turn = load("_runners/metalk8s_turn", utils=utilities)
-        turns = {f"metalk8s_turn.{n}": getattr(self.turn, n) for n in ("take", "held", "release")}
-        self.deploy = load("_runners/metalk8s_deploy", utils=utilities, salt=turns)
+        self.deploy = load("_runners/metalk8s_deploy", utils=utilities)
         self.turn.PAUSE = self.deploy.PAUSE = 0.01
         self.now = datetime.datetime(2026, 11, 22, 12, tzinfo=datetime.UTC)
         self.turn._now = self.deploy._now = lambda: self.now
@@ -351,7 +349,7 @@ def test_two_at_a_time_exclude_each_other(world: World, runner: Runner) -> None:
         while thread.is_alive():
             thread.join(0.05)
             runner.now += datetime.timedelta(seconds=1)
-            runner.turn._renew("deploy w", "Check w")
+            runner.turn._renew(runner.deploy._api, "deploy w", "Check w")
         return {"problems": [], "facts": {}}
 
     world.answers["boot", "metalk8s_enrolment.check"] = while_at_work
@@ -379,7 +377,7 @@ def test_a_dead_holder_is_forgotten(world: World, runner: Runner) -> None:
     spec = world.api.objects[LEASE]["spec"]
     assert spec["holderIdentity"] == "remove v"
     assert spec["leaseTransitions"] == 2
-    gap = runner.lease.left({"spec": {**spec, "renewTime": taken}, "metadata": {}}, runner.now)
+    gap = runner.turn.left({"spec": {**spec, "renewTime": taken}, "metadata": {}}, runner.now)
     assert gap == 0
     assert "v is being removed since" in runner.deploy.step("w", "check")["failed"]
 
@@ -418,7 +416,7 @@ def test_a_step_whose_caller_is_gone_is_waited_for(
 def test_somebody_who_carries_on_is_not_an_orphan(world: World, runner: Runner) -> None:
     """The second caller for the same machine is refused as soon as another step begins."""
     runner.deploy.begin("w", "deploy")
-    runner.turn._renew("deploy w", "Check w")
+    runner.turn._renew(runner.deploy._api, "deploy w", "Check w")
     looks = itertools.count()
 
     def now() -> datetime.datetime:
@@ -436,7 +434,7 @@ def test_somebody_who_carries_on_is_not_an_orphan(world: World, runner: Runner) 
 def test_one_step_at_a_time(world: World, runner: Runner) -> None:
     """A second call of a step while it goes on does nothing, nor ends the run."""
     runner.deploy.begin("w", "deploy")
-    runner.turn._renew("deploy w", "Check w")
+    runner.turn._renew(runner.deploy._api, "deploy w", "Check w")
     assert "(Check w)" in runner.deploy.step("w", "check")["failed"]
     assert runner.deploy.end("w")["comment"] == "A step for w still goes on"
     assert world.did("metalk8s_enrolment.check") == 0
@@ -449,7 +447,7 @@ def test_a_race_for_the_lease_has_one_winner(world: World, runner: Runner) -> No
         world.api.before_merge = lambda: None
         lease = world.api.objects[LEASE]
         lease["metadata"]["resourceVersion"] = "7"
-        lease["spec"] = runner.lease.taken(lease, "remove v", "", runner.now)["spec"]
+        lease["spec"] = runner.turn.taken(lease, "remove v", "", runner.now)["spec"]
 
     world.api.before_merge = first
     runner.turn.ORPHAN = -1
