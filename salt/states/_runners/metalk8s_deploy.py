@@ -60,7 +60,7 @@ def begin(node: str, action: str) -> dict[str, Any]:
     """
     node = str(node)
     try:
-        __utils__["metalk8s_turn.take"](_api, node, action)
+        __utils__["metalk8s_turn.take"](_api(), node, action)
     except CommandExecutionError as error:
         return _shown({"problems": [str(error)]})
     try:
@@ -68,7 +68,7 @@ def begin(node: str, action: str) -> dict[str, Any]:
     except CommandExecutionError as error:
         found = {"problems": [str(error)]}
     if found["problems"]:
-        __utils__["metalk8s_turn.release"](_api, node)
+        __utils__["metalk8s_turn.release"](_api(), node)
     return _shown(found)
 
 
@@ -82,7 +82,7 @@ def step(node: str, id: str) -> dict[str, Any]:  # noqa: A002 - the name is the 
         if wanted["done"]:
             return {"changed": 0, "comment": "It was done before"}
         started = time.monotonic()
-        with __utils__["metalk8s_turn.held"](_api, run["node"], run["action"], wanted["title"]):
+        with __utils__["metalk8s_turn.held"](_api(), run["node"], run["action"], wanted["title"]):
             result = _tried(run, wanted)
             seconds = round(time.monotonic() - started, 1)
             noted = {"at": _stamp(), "seconds": seconds, **result}
@@ -100,7 +100,7 @@ def end(node: str) -> dict[str, Any]:
     node = str(node)
     try:
         left = _left(_journal()[1], node)
-        if not __utils__["metalk8s_turn.release"](_api, node):
+        if not __utils__["metalk8s_turn.release"](_api(), node):
             return {"left": left, "comment": f"A step for {node} still goes on"}
     except CommandExecutionError as error:
         return {"left": -1, "comment": str(error)}
@@ -130,7 +130,7 @@ def run(node: str, action: str = "deploy") -> dict[str, Any]:
 
 # -- what is, and what the plan is -----------------------------------------------------------------
 def _machines() -> list[dict[str, Any]]:
-    nodes = _api("list_objects", "v1", "Node")
+    nodes = _api()("list_objects", "v1", "Node")
     return [__utils__["metalk8s_nodes.described"](node) for node in nodes]
 
 
@@ -244,7 +244,7 @@ def _ready(node: str) -> dict[str, Any]:
     until = time.monotonic() + READY
     while True:
         try:
-            reason = _api("why_not_ready", node)
+            reason = _api()("why_not_ready", node)
         except CommandExecutionError as error:
             reason = str(error)
         if not reason:
@@ -256,7 +256,7 @@ def _ready(node: str) -> dict[str, Any]:
 
 # -- the journal ---------------------------------------------------------------------------------
 def _journal() -> tuple[dict[str, Any], dict[str, Any]]:
-    document = _api("get", *JOURNAL)
+    document = _api()("get", *JOURNAL)
     return document, __utils__["metalk8s_journal.read"](document)
 
 
@@ -271,7 +271,7 @@ def _change_journal(change: Any) -> Any:
             document, runs = _journal()
             said = change(runs)
             written = __utils__["metalk8s_journal.written"](document, runs)
-            if written == document or _api("replace", written) is not None:
+            if written == document or _api()("replace", written) is not None:
                 return said
         except CommandExecutionError as error:
             if not getattr(error, "is_away", False) or time.monotonic() > until:
@@ -324,8 +324,9 @@ def _wanted(node: str, identity: str) -> tuple[str, dict[str, Any], dict[str, An
     raise CommandExecutionError(f"The run for {node} has no step {identity}: begin it again")
 
 
-def _api(function: str, *arguments: Any) -> Any:
-    return __utils__["metalk8s_apiserver.call"](function, *arguments)
+def _api() -> Any:
+    """Return the function that calls the API server, bound to what Salt gives its module."""
+    return __utils__["metalk8s_apiserver.call"]
 
 
 def _now() -> datetime.datetime:

@@ -41,16 +41,16 @@ def ask(
     """
     client = salt.client.get_local_client(mopts=__opts__)
     until = time.monotonic() + longest
+    said = client.cmd_iter_no_block(
+        [minion],
+        function,
+        list(arguments),
+        timeout=patience[0],
+        tgt_type="list",
+        kwarg=options or {},
+        gather_job_timeout=patience[1],
+    )
     try:
-        said = client.cmd_iter_no_block(
-            [minion],
-            function,
-            list(arguments),
-            timeout=patience[0],
-            tgt_type="list",
-            kwarg=options or {},
-            gather_job_timeout=patience[1],
-        )
         for found in said:
             if found and minion in found:
                 return {"answer": _answer(minion, function, found[minion])}
@@ -59,6 +59,7 @@ def ask(
                 raise CommandExecutionError(reason)
             time.sleep(PAUSE)
     finally:
+        said.close()
         client.destroy()
     return {"lost": f"The minion of {minion} did not return from {function}"}
 

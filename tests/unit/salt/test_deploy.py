@@ -349,7 +349,7 @@ def test_two_at_a_time_exclude_each_other(world: World, runner: Runner) -> None:
         while thread.is_alive():
             thread.join(0.05)
             runner.now += datetime.timedelta(seconds=1)
-            runner.turn._renew(runner.deploy._api, "deploy w", "Check w")
+            runner.turn._renew(runner.deploy._api(), "deploy w", "Check w")
         return {"problems": [], "facts": {}}
 
     world.answers["boot", "metalk8s_enrolment.check"] = while_at_work
@@ -416,7 +416,7 @@ def test_a_step_whose_caller_is_gone_is_waited_for(
 def test_somebody_who_carries_on_is_not_an_orphan(world: World, runner: Runner) -> None:
     """The second caller for the same machine is refused as soon as another step begins."""
     runner.deploy.begin("w", "deploy")
-    runner.turn._renew(runner.deploy._api, "deploy w", "Check w")
+    runner.turn._renew(runner.deploy._api(), "deploy w", "Check w")
     looks = itertools.count()
 
     def now() -> datetime.datetime:
@@ -434,7 +434,7 @@ def test_somebody_who_carries_on_is_not_an_orphan(world: World, runner: Runner) 
 def test_one_step_at_a_time(world: World, runner: Runner) -> None:
     """A second call of a step while it goes on does nothing, nor ends the run."""
     runner.deploy.begin("w", "deploy")
-    runner.turn._renew(runner.deploy._api, "deploy w", "Check w")
+    runner.turn._renew(runner.deploy._api(), "deploy w", "Check w")
     assert "(Check w)" in runner.deploy.step("w", "check")["failed"]
     assert runner.deploy.end("w")["comment"] == "A step for w still goes on"
     assert world.did("metalk8s_enrolment.check") == 0
@@ -512,7 +512,7 @@ def test_a_minion_that_starts_anew_is_asked_again(world: World, runner: Runner) 
 
 def test_a_job_that_never_ends(world: World, runner: Runner) -> None:
     """Is bounded."""
-    world.cmd_iter_no_block = lambda *_, **__: itertools.repeat(None)  # type: ignore[assignment]
+    world.cmd_iter_no_block = lambda *_, **__: (None for _ in itertools.count())  # type: ignore[assignment]
     with pytest.raises(Exception, match=r"w has worked on x\.y for 0 s and goes on"):
         runner.minions.ask("w", "x.y", longest=0)
 
