@@ -6,6 +6,7 @@ from typing import Any
 
 ROLE = "node-role.kubernetes.io/"
 VERSION = "metalk8s.scality.com/version"
+ADDRESS = "metalk8s.scality.com/ssh-host"
 # kubeadm's label for what the label master says as well.
 IGNORED = {"control-plane"}
 # Reason of a condition that nobody but the node controller has ever written.
@@ -13,7 +14,7 @@ SILENT = "NodeStatusNeverUpdated"
 
 
 def described(node: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan's machine: roles, version, whether it is there and works."""
+    """Return the fields of a plan's machine, and its address."""
     metadata = node["metadata"]
     labels = metadata.get("labels") or {}
     ready = condition(node, "Ready")
@@ -23,8 +24,17 @@ def described(node: dict[str, Any]) -> dict[str, Any]:
         "version": labels.get(VERSION, ""),
         "is_deployed": bool(ready) and ready.get("reason") != SILENT,
         "is_ready": ready.get("status") == "True",
+        "address": address(node),
         "is_schedulable": not (node.get("spec") or {}).get("unschedulable", False),
     }
+
+
+def address(node: dict[str, Any]) -> str:
+    """Return the address in the control plane: the operator's, or else the kubelet's."""
+    said = (node["metadata"].get("annotations") or {}).get(ADDRESS, "")
+    addresses = (node.get("status") or {}).get("addresses") or []
+    internal = [one["address"] for one in addresses if one["type"] == "InternalIP"]
+    return said or next(iter(internal), "")
 
 
 def roles(labels: dict[str, str]) -> list[str]:
