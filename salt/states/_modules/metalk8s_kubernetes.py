@@ -314,3 +314,13 @@ def _message(said: str) -> str:
         return str(json.loads(said)["message"])
     except (ValueError, KeyError, TypeError):
         return said.strip()
+
+
+def call(method: str, path: str, body: object = None, kubeconfig: str = "") -> Any:
+    """Ask the API for what no other function does; a ``PATCH`` is a JSON merge patch.
+
+    :param path: with the query, as in ``/api/v1/pods?limit=1``.
+    :raises ApiError: as for ``Client.call``.
+    """
+    content = MERGE if method == "PATCH" else "application/json"
+    return Client(kubeconfig).call(method, path, body, content)
