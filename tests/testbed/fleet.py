@@ -64,7 +64,8 @@ class Fleet:
 @contextlib.contextmanager
 def gathered(first: Machine, image: str, names: Sequence[str]) -> Iterator[Fleet]:
     """Start machines beside the first one; they are gone afterwards."""
-    first.shell(f"mkdir -p $(dirname {KEY}); test -f {KEY} || ssh-keygen -q -t ed25519 -N '' -f {KEY}")
+    first.shell(f"mkdir -p $(dirname {KEY})")
+    first.shell(f"test -f {KEY} || ssh-keygen -q -t ed25519 -N '' -f {KEY}")
     public = first.shell(f"cat {KEY}.pub")
     with contextlib.ExitStack() as stack:
         started = {
