@@ -87,18 +87,17 @@ def repository(root: str, family: str, release: str, defaults: dict[str, Any]) -
     """Return what a machine has to be told of its repository.
 
     :param defaults: the parameters ``repo``, of whatever family.
-    :return: those of the family, ``path`` for the release, and ``keys``: name of each file there →
-        the public key in it, ours first.
+    :return: those of the family, ``path`` for the release, and ``keys``: name of each file → the
+        public key in it, ours first.
     """
     repo = {**defaults, **_parameters(root, family)["repo"]}
     names = ["keys/metalk8s.asc"]
     names += _versions(root).get("signing_keys", {}).get(family, {}).get(release, [])
-    keys = {
-        name.removeprefix("keys/").replace("/", "-"): (pathlib.Path(root) / name).read_text(
-            encoding="ascii"
-        )
-        for name in names
-    }
+    files = [pathlib.Path(root) / name for name in names]
+    # As the pillar calls them: a key of the same name may be in the folder of each release.
+    short = [name.removeprefix("keys/").replace("/", "-") for name in names]
+    texts = [file.read_text(encoding="ascii") for file in files]
+    keys = dict(zip(short, texts, strict=True))
     return {**repo, "path": repo["path"].format(release=release), "keys": keys}
 
 

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import sys
-import time
 import types
 from typing import Any
 
@@ -24,7 +23,7 @@ IDENTITY = "2" * 32
 # What ssh does: it notes its arguments, learns the host key as the real one does, and runs a shell.
 SSH = """\
 #!{python}
-import json, os, pathlib, subprocess, sys
+import json, os, pathlib, subprocess, sys, time
 root, folder = pathlib.Path({root!r}), pathlib.Path({folder!r})
 words, script = sys.argv[1:], sys.stdin.read()
 options = dict(word[2:].split("=", 1) for word in words if word.startswith("-o"))
@@ -45,7 +44,8 @@ if refusal.exists():
     print(said, file=sys.stderr)
     sys.exit(int(status))
 if "end=survey" in script:
-    print((folder / "survey").read_text())
+    now = time.time() + float((folder / "ahead").read_text())
+    print((folder / "survey").read_text() + f"\\ntime={{now}}")
     sys.exit(0)
 # What is called the same on both machines is below two folders here.
 script = script.replace({here!r}, "").replace("/etc/", str(root) + "/etc/")
@@ -71,7 +71,6 @@ esac
 """
 FAKED = ("apt-get", "dnf", "dpkg", "dpkg-query", "journalctl", "rpm", "systemctl")
 SURVEY = f"""\
-time={{time}}
 user=0
 os=debian
 os_version=12
@@ -158,8 +157,8 @@ class Newcomer:
 
     def say(self, *lines: str, ahead: float = 0.0) -> None:
         """Let the machine say more of itself; ``ahead``: seconds of its clock."""
-        text = SURVEY.format(time=time.time() + ahead)
-        (self.folder / "survey").write_text(text + "\n".join(lines))
+        (self.folder / "survey").write_text(SURVEY + "\n".join(lines))
+        (self.folder / "ahead").write_text(str(ahead))
 
     def declare(self, name: str = "worker", **annotations: str) -> None:
         """Let the operator apply a manifest."""

@@ -164,7 +164,7 @@ def test_killed_anywhere(newcomer: Newcomer, monkeypatch: pytest.MonkeyPatch) ->
     assert not answer["changed"], "the runs before did all of it but the last look"
     keys = {name for name in newcomer.there() if name.endswith((".pem", ".key"))}
     assert len(keys) == 2
-    assert len(newcomer.issued) <= 3
+    assert len(set(newcomer.issued)) == 1, "for one key, however often"
 
 
 def test_refused(newcomer: Newcomer) -> None:
