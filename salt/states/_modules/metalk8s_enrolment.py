@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 MINION = "salt://metalk8s/salt-minion/files/minion.conf.j2"
 POLICY = "salt_minion"
+BEGIN = "-----BEGIN "  # Salt takes paths of files in the place of keys: nobody there may name one
 # Seconds that each script may take, together less than the Salt master waits for a function.
 INSTALL, MAKE_KEYS, START = 540, 120, 150
 
@@ -125,14 +126,17 @@ def _do(target: dict[str, Any], script: str, seconds: int, last: str) -> dict[st
 
 
 def _pem(answer: dict[str, Any], part: str) -> str:
-    """Return what a machine said in PEM.
+    """Return what a machine said in PEM, or nothing.
 
-    :raises FailedError: it is none; what it may be, others check.
+    :raises FailedError: it is something else; what it is otherwise, others check.
     """
     try:
-        return base64.b64decode(answer.get(part, ""), validate=True).decode("ascii")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise FailedError(f"What the machine says of its keys ({part}) is no text.") from error
+        text = base64.b64decode(answer.get(part, ""), validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        text = "?"
+    if text and not text.startswith(BEGIN):
+        raise FailedError(f"What the machine says of its keys ({part}) is not in PEM.")
+    return text
 
 
 def _authority(known: dict[str, Any], name: str) -> str:

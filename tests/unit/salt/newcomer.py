@@ -20,6 +20,7 @@ MODULES = ("candidate", "delivery", "enrolment", "expected", "fitness", "inspect
 HOST_KEY = "ssh-ed25519 AAAAC3Nza"
 PREFIX = "metalk8s.scality.com/"
 IDENTITY = "2" * 32
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
 # What ssh does: it notes its arguments, learns the host key as the real one does, and runs a shell.
 SSH = """\
 #!{python}
@@ -216,7 +217,7 @@ class Newcomer:
         if self.refused:
             return {"refused": self.refused}
         self.issued.append(public_key)
-        return {"certificate": f"{name}\n{public_key}"}
+        return {"certificate": f"{CERTIFICATE}{name}\n{public_key}"}
 
     def _modules(self) -> dict[str, types.ModuleType]:
         functions: dict[str, Any] = {
@@ -231,8 +232,8 @@ class Newcomer:
                 f"id: {metalk8s['node']['name']}\nhere: {metalk8s['has_authorities']}\n"
             ),
             "x509.read_certificate": lambda text: {
-                "public_key": text.partition("\n")[2],
-                "subject": {"CN": text.partition("\n")[0]},
+                "public_key": text.removeprefix(CERTIFICATE).partition("\n")[2],
+                "subject": {"CN": text.removeprefix(CERTIFICATE).partition("\n")[0]},
             },
             "x509.get_public_key": lambda text: text,
             "x509.verify_signature": lambda text, signing_pub_key: True,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .newcomer import HOST_KEY, IDENTITY, Newcomer
+from .newcomer import CERTIFICATE, HOST_KEY, IDENTITY, Newcomer
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_joining(newcomer: Newcomer) -> None:
     assert accepted.read_text() == files["etc/salt/pki/minion/minion.pub"][0]
     assert stat.S_IMODE(accepted.stat().st_mode) == 0o644
     (public,) = newcomer.issued
-    assert files["etc/metalk8s/pki/salt-minion.crt"][0] == f"worker\n{public}"
+    assert files["etc/metalk8s/pki/salt-minion.crt"][0] == f"{CERTIFICATE}worker\n{public}"
     assert public != accepted.read_text(), "a key for each purpose"
     calls = (newcomer.folder / "calls").read_text()
     assert "PRIVATE KEY" not in calls + json.dumps(answer)
@@ -355,8 +355,16 @@ def test_answer_that_is_cut_off(newcomer: Newcomer) -> None:
     enrolment.__salt__["metalk8s_ssh.run"] = lambda *words: answer
     with pytest.raises(enrolment.FailedError, match="stopped in the middle of what it was asked"):
         enrolment._do({"name": "worker"}, "", 1, "keys")
-    with pytest.raises(enrolment.FailedError, match=r"says of its keys \(minion\) is no text"):
-        enrolment._pem({"minion": base64.b64encode(b"\xff").decode()}, "minion")
+
+
+@pytest.mark.parametrize("said", [b"\xff", b"/etc/kubernetes/pki/ca.crt", b"KEY"])
+def test_keys_that_are_none(newcomer: Newcomer, said: bytes) -> None:
+    """A machine that lies names no file of this one, which Salt would read."""
+    enrolment = newcomer.modules["enrolment"]
+    for answer in (base64.b64encode(said).decode(), "no base64"):
+        with pytest.raises(enrolment.FailedError, match=r"of its keys \(minion\) is not in PEM"):
+            enrolment._pem({"minion": answer}, "minion")
+    assert enrolment._pem({}, "certificate") == ""
 
 
 def test_redhat(newcomer: Newcomer) -> None:
