@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 MINION = "salt://metalk8s/salt-minion/files/minion.conf.j2"
 POLICY = "salt_minion"
+BEGIN = "-----BEGIN "  # Salt takes paths of files in the place of keys: nobody there may name one
 # Seconds that each script may take, together less than the Salt master waits for a function.
 INSTALL, MAKE_KEYS, START = 540, 120, 150
 
@@ -106,7 +107,24 @@ def _enrol(name: str, found: dict[str, Any]) -> list[str]:
     }
     log.info("%s: the minion is started", name)
     script = __salt__["metalk8s_delivery.start"](minion["service"], files, texts)
-    return changed + list(_do(target, script, START, "start")["changed"])
+    changed += _do(target, script, START, "start")["changed"]
+    return changed + _give_capacity(name)
+
+
+def _give_capacity(name: str) -> list[str]:
+    """Let the Node say of its capacity anything at all.
+
+    An operator's manifest has no status, and the kubelet of Kubernetes 1.20.2 ends in a panic when
+    it finds a Node without a capacity (kubernetes/kubernetes#95188). It overwrites this.
+    """
+    node = __salt__["metalk8s_kubernetes.get"]("v1", "Node", name) or {}
+    status = node.get("status") or {}
+    if status.get("capacity") and status.get("allocatable"):
+        return []
+    nothing = {"pods": "0"}
+    body = {"status": {"capacity": nothing, "allocatable": nothing}}
+    __salt__["metalk8s_kubernetes.call"]("PATCH", f"/api/v1/nodes/{name}/status", body)
+    return [f"capacity of Node {name}"]
 
 
 def _do(target: dict[str, Any], script: str, seconds: int, last: str) -> dict[str, Any]:
@@ -125,14 +143,17 @@ def _do(target: dict[str, Any], script: str, seconds: int, last: str) -> dict[st
 
 
 def _pem(answer: dict[str, Any], part: str) -> str:
-    """Return what a machine said in PEM.
+    """Return what a machine said in PEM, or nothing.
 
-    :raises FailedError: it is none; what it may be, others check.
+    :raises FailedError: it is something else; what it is otherwise, others check.
     """
     try:
-        return base64.b64decode(answer.get(part, ""), validate=True).decode("ascii")
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise FailedError(f"What the machine says of its keys ({part}) is no text.") from error
+        text = base64.b64decode(answer.get(part, ""), validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError):
+        text = "?"
+    if text and not text.startswith(BEGIN):
+        raise FailedError(f"What the machine says of its keys ({part}) is not in PEM.")
+    return text
 
 
 def _authority(known: dict[str, Any], name: str) -> str:

@@ -87,8 +87,8 @@ def repository(root: str, family: str, release: str, defaults: dict[str, Any]) -
     """Return what a machine has to be told of its repository.
 
     :param defaults: the parameters ``repo``, of whatever family.
-    :return: those of the family, ``path`` for the release, and ``keys``: name of each file there →
-        the public key in it, ours first.
+    :return: those of the family, ``path`` for the release, and ``keys``: name of each file → the
+        public key in it, ours first.
     """
     repo = {**defaults, **_parameters(root, family)["repo"]}
     names = ["keys/metalk8s.asc"]

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import sys
-import time
 import types
 from typing import Any
 
@@ -21,10 +20,11 @@ MODULES = ("candidate", "delivery", "enrolment", "expected", "fitness", "inspect
 HOST_KEY = "ssh-ed25519 AAAAC3Nza"
 PREFIX = "metalk8s.scality.com/"
 IDENTITY = "2" * 32
+CERTIFICATE = "-----BEGIN CERTIFICATE-----\n"
 # What ssh does: it notes its arguments, learns the host key as the real one does, and runs a shell.
 SSH = """\
 #!{python}
-import json, os, pathlib, subprocess, sys
+import json, os, pathlib, subprocess, sys, time
 root, folder = pathlib.Path({root!r}), pathlib.Path({folder!r})
 words, script = sys.argv[1:], sys.stdin.read()
 options = dict(word[2:].split("=", 1) for word in words if word.startswith("-o"))
@@ -45,7 +45,8 @@ if refusal.exists():
     print(said, file=sys.stderr)
     sys.exit(int(status))
 if "end=survey" in script:
-    print((folder / "survey").read_text())
+    now = time.time() + float((folder / "ahead").read_text())
+    print((folder / "survey").read_text() + f"\\ntime={{now}}")
     sys.exit(0)
 # What is called the same on both machines is below two folders here.
 script = script.replace({here!r}, "").replace("/etc/", str(root) + "/etc/")
@@ -61,6 +62,8 @@ case "${0##*/} $*" in
 "dpkg-query "*) [ ! -e "$FOLDER/installed" ] || cat "$FOLDER/installed" ;;
 "apt-get "*" install "*) printf '3008.2-1 installed' >"$FOLDER/installed" ;;
 "rpm "*) [ ! -e "$FOLDER/installed" ] || printf 3008.2-1 ;;
+"apt-mark hold "*) printf '%s\\n' "$2" >"$FOLDER/held" ;;
+"apt-mark showhold "*) [ ! -e "$FOLDER/held" ] || cat "$FOLDER/held" ;;
 "dnf "*) printf x >"$FOLDER/installed" ;;
 "systemctl is-enabled"*) [ -e "$FOLDER/enabled" ] ;;
 "systemctl enable"*) touch "$FOLDER/enabled" ;;
@@ -69,9 +72,8 @@ case "${0##*/} $*" in
 "journalctl "*) echo "the master cannot be reached" ;;
 esac
 """
-FAKED = ("apt-get", "dnf", "dpkg", "dpkg-query", "journalctl", "rpm", "systemctl")
+FAKED = ("apt-get", "apt-mark", "dnf", "dpkg", "dpkg-query", "journalctl", "rpm", "systemctl")
 SURVEY = f"""\
-time={{time}}
 user=0
 os=debian
 os_version=12
@@ -158,8 +160,8 @@ class Newcomer:
 
     def say(self, *lines: str, ahead: float = 0.0) -> None:
         """Let the machine say more of itself; ``ahead``: seconds of its clock."""
-        text = SURVEY.format(time=time.time() + ahead)
-        (self.folder / "survey").write_text(text + "\n".join(lines))
+        (self.folder / "survey").write_text(SURVEY + "\n".join(lines))
+        (self.folder / "ahead").write_text(str(ahead))
 
     def declare(self, name: str = "worker", **annotations: str) -> None:
         """Let the operator apply a manifest."""
@@ -169,6 +171,12 @@ class Newcomer:
         labels = {f"{PREFIX}version": "2.4.0"}
         metadata = {"name": name, "annotations": marked, "labels": labels}
         self.nodes[name] = {"metadata": metadata}
+
+    def patch(self, method: str, path: str, body: dict[str, Any]) -> None:
+        """Merge into the status of a Node."""
+        name = path.removeprefix("/api/v1/nodes/").removesuffix("/status")
+        assert method == "PATCH"
+        self.nodes[name].setdefault("status", {}).update(body["status"])
 
     def known(self, environment: str) -> dict[str, Any]:
         """Give what the states know, of which a part is enough."""
@@ -217,11 +225,12 @@ class Newcomer:
         if self.refused:
             return {"refused": self.refused}
         self.issued.append(public_key)
-        return {"certificate": f"{name}\n{public_key}"}
+        return {"certificate": f"{CERTIFICATE}{name}\n{public_key}"}
 
     def _modules(self) -> dict[str, types.ModuleType]:
         functions: dict[str, Any] = {
             "metalk8s_kubernetes.get": lambda version, kind, name: self.nodes.get(name),
+            "metalk8s_kubernetes.call": self.patch,
             "metalk8s_kubernetes.list_objects": lambda version, kind: list(self.nodes.values()),
             "metalk8s_map.known": self.known,
             "metalk8s_certificates.issue_for": self.issue,
@@ -232,8 +241,8 @@ class Newcomer:
                 f"id: {metalk8s['node']['name']}\nhere: {metalk8s['has_authorities']}\n"
             ),
             "x509.read_certificate": lambda text: {
-                "public_key": text.partition("\n")[2],
-                "subject": {"CN": text.partition("\n")[0]},
+                "public_key": text.removeprefix(CERTIFICATE).partition("\n")[2],
+                "subject": {"CN": text.removeprefix(CERTIFICATE).partition("\n")[0]},
             },
             "x509.get_public_key": lambda text: text,
             "x509.verify_signature": lambda text, signing_pub_key: True,

@@ -22,4 +22,9 @@ if [ "$(there)" != "$version installed" ]; then
         install "$package=$version"
     say "$package"
 fi
+# As its own state keeps it: what changes is what that state restarts the minion for.
+if [ "$(apt-mark showhold "$package")" != "$package" ]; then
+    apt-mark hold "$package" >&2
+    say "$package held"
+fi
 echo end=install
