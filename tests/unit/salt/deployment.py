@@ -26,7 +26,7 @@ STATES = {
     "a": {"__run_num__": 0, "__id__": "Do it", "result": True, "changes": {"x": 1}, "comment": ""},
     "b": {"__run_num__": 1, "__id__": "Have it", "result": True, "changes": {}, "comment": ""},
 }
-UTILITIES = ("apiserver", "journal", "minions", "nodes", "plan", "turn")
+UTILITIES = ("apiserver", "doctor", "journal", "minions", "nodes", "plan", "turn")
 DEPLOYMENT = ["check", "enrol", "answer", "modules", "highstate", "ready"]
 
 
@@ -105,17 +105,19 @@ class World:
 
     # -- what Salt's LocalClient is -------------------------------------------------------------
     def cmd_iter_no_block(
-        self, targets: list[str], function: str, arguments: list[Any], **settings: Any
+        self, targets: list[str], function: str, arguments: Any = (), **settings: Any
     ) -> Iterator[Any]:
         assert settings["tgt_type"] == "list"
-        [minion] = targets
-        self.jobs.append((minion, function, arguments))
-        yield None
-        answer = self.answers.get((minion, function))
-        if answer is None:
-            return
+        for minion in targets:
+            self.jobs.append((minion, function, list(arguments)))
+            yield None
+            answer = self.answers.get((minion, function))
+            if answer is not None:
+                yield from self.said(minion, answer, arguments, settings.get("kwarg") or {})
+
+    def said(self, minion: str, answer: Any, arguments: Any, options: Any) -> Iterator[Any]:
         try:
-            said = answer(*arguments, **settings["kwarg"])
+            said = answer(*arguments, **options)
         except Exception as error:
             text = "The minion function caused an exception: Traceback (most recent call last):\n"
             yield {minion: {"ret": f"{text}  x\n{type(error).__name__}: {error}\n", "retcode": 1}}
