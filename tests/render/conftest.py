@@ -42,7 +42,12 @@ def sls_names() -> list[str]:
 def bootstrap(**more: Any) -> dict[str, Any]:
     """Give the pillar of the first machine, with more in its configuration."""
     node = {"roles": ["bootstrap"]}
-    return {"metalk8s": {"bootstrap": {"networks": NETWORKS, **more}, "node": node}}
+    # What whoever deploys or removes a machine says.
+    asked = {"node_name": "joining"}
+    return {
+        "metalk8s": {"bootstrap": {"networks": NETWORKS, **more}, "node": node},
+        "orchestrate": asked,
+    }
 
 
 BOOTSTRAP = bootstrap()

@@ -18,6 +18,8 @@ JOURNAL = ("v1", "ConfigMap", "metalk8s-journal", "kube-system")
 STORING = {"bootstrap", "etcd"}
 PAUSE = 1.0  # second between two looks at what the API server has
 OUTAGE = 120  # seconds that it may be away while something is done: it may be what is done
+# Advice after what the machine itself has to do to leave.
+GONE = ". If the machine is dead, or ours has left it already, remove it as a dead one"
 READY = 300  # seconds until a Node is ready
 
 
@@ -195,7 +197,8 @@ def _tried(run: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     try:
         return _done(run, wanted)
     except CommandExecutionError as error:
-        return {"failed": str(error)}
+        is_last_word = wanted["id"] == "absent"
+        return {"failed": f"{error}{GONE if is_last_word else ''}"}
 
 
 def _done(run: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
@@ -228,15 +231,14 @@ def _result(answer: Any) -> dict[str, Any]:
         raise CommandExecutionError(str(answer["failed"]))
     if isinstance(answer, dict) and answer.get("problems"):
         raise CommandExecutionError(" ".join(answer["problems"]))
-    if isinstance(answer, dict) and ("changed" in answer or "problems" in answer):
-        return {
-            "changed": int(answer.get("changed", 0)),
-            "comment": str(answer.get("comment", "")),
-        }
+    said = answer if isinstance(answer, dict) else {}
+    lists = {name: value for name, value in said.items() if value and isinstance(value, list)}
+    named = (f"{name}: {', '.join(map(str, value))}" for name, value in lists.items())
+    if "changed" in said or "problems" in said:
+        comment = said.get("comment") or "; ".join(named)
+        return {"changed": int(said.get("changed", 0)), "comment": str(comment)}
     # saltutil.sync_all: kinds of modules, each with those that are new.
-    kinds = answer.values() if isinstance(answer, dict) else []
-    changed = sum(len(new) for new in kinds if isinstance(new, list))
-    return {"changed": changed, "comment": ""}
+    return {"changed": sum(map(len, lists.values())), "comment": "; ".join(named)}
 
 
 def _ready(node: str) -> dict[str, Any]:

@@ -75,6 +75,38 @@ def value(minion: str, function: str, *arguments: Any, **options: Any) -> Any:
     return found["answer"]
 
 
+def ask_all(minions: Sequence[str], function: str) -> dict[str, dict[str, Any]]:
+    """Have minions call a function, all at the same time.
+
+    :return: of each ``answer``, with the seconds since 1970 between which it came about (``after``,
+        ``before``); or ``problem``, a sentence.
+    """
+    found: dict[str, dict[str, Any]] = {
+        minion: {"problem": f"The minion of {minion} did not return from {function}"}
+        for minion in minions
+    }
+    client = salt.client.get_local_client(mopts=__opts__)
+    until, after = time.monotonic() + LONGEST, time.time()
+    said = client.cmd_iter_no_block(
+        list(minions), function, timeout=QUIET, tgt_type="list", gather_job_timeout=SIGN
+    )
+    try:
+        for one in said:
+            for minion, answer in (one or {}).items():
+                found[minion] = {"after": after, "before": time.time()}
+                try:
+                    found[minion]["answer"] = _answer(minion, function, answer)
+                except CommandExecutionError as error:
+                    found[minion] = {"problem": str(error)}
+            if time.monotonic() > until:
+                break
+            time.sleep(PAUSE)
+    finally:
+        said.close()
+        client.destroy()
+    return found
+
+
 def await_answer(minion: str, longest: float = START) -> None:
     """Wait until a minion answers.
 
