@@ -80,6 +80,7 @@ def _enrol(name: str, found: dict[str, Any]) -> list[str]:
             name, target["address"], facts["machine_id"], found["host_keys"]
         )
     )
+    changed += _give_capacity(name)
     texts = __salt__["metalk8s_medium.scripts"](known)
     log.info("%s: Salt is installed from %s", name, known["repositories"]["url"])
     site = _site(name, facts, known)
@@ -107,8 +108,7 @@ def _enrol(name: str, found: dict[str, Any]) -> list[str]:
     }
     log.info("%s: the minion is started", name)
     script = __salt__["metalk8s_delivery.start"](minion["service"], files, texts)
-    changed += _do(target, script, START, "start")["changed"]
-    return changed + _give_capacity(name)
+    return changed + list(_do(target, script, START, "start")["changed"])
 
 
 def _give_capacity(name: str) -> list[str]:
