@@ -78,7 +78,10 @@ class Fleet:
             etcd.FOLDER, etcd.LOOPBACK = str(self.folder), self.addresses[name]
             etcd.DIAL, etcd.COMMAND, etcd.PAUSE = 1, 4, 0.2
             found["metalk8s_etcd_data"].RECORD = str(self.folder / name / "initial.json")
-            state = load("_states/metalk8s_etcd", salt=functions, opts={"test": test})
+            no_pod = {"metalk8s_static_pod.absent": lambda name, pod: {"result": True}}
+            state = load(
+                "_states/metalk8s_etcd", salt=functions, states=no_pod, opts={"test": test}
+            )
             state.PAUSE = 0.2
             self.modules[name, test] = types.SimpleNamespace(
                 etcd=etcd, data=found["metalk8s_etcd_data"], state=state
@@ -93,6 +96,7 @@ class Fleet:
             first=not others,
             others=others,
             data=str(self.data(name)),
+            manifest="/nonexistent",
         )
         return answer
 

@@ -131,6 +131,25 @@ JOINED_MACHINES: dict[str, dict[str, Any]] = {
 }
 
 
+def one_of_three(*roles: str) -> dict[str, Any]:
+    """Give the pillar of a machine in a cluster with a virtual address and two other masters."""
+    masters = ["bootstrap", "etcd", "master"]
+    machines = {"node": ("10.100.0.2", [*roles]), "first": ("10.100.0.5", masters)}
+    machines["third"] = ("10.100.0.7", ["etcd", "master"])
+    nodes = {
+        name: {"roles": has, "version": "", "address": address, "pod_cidr": ""}
+        for name, (address, has) in machines.items()
+    }
+    pillar = bootstrap(apiServer={"host": VIP, "keepalived": KEEPALIVED}, ca={"minion": "first"})
+    authorities = dict.fromkeys(("kubernetes", "etcd", "front_proxy", "repositories", "salt"), "")
+    more = {"node": {"roles": [*roles]}, "nodes": nodes, "authorities": authorities}
+    return {"metalk8s": pillar["metalk8s"] | more}
+
+
+# Machines that leave, by their roles.
+LEAVING = {"worker": ("node",), "master": ("etcd", "master"), "first": ("bootstrap",)}
+
+
 @pytest.fixture(scope="session")
 def salt_python() -> str:
     """Find a Python that has Salt; only CI insists on one."""
@@ -174,6 +193,14 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
             "pillar": {"metalk8s": pillar},
             "sls": [f"metalk8s.roles.{role}{end}" for role in roles for end in ("", ".absent")],
         }
+    machines |= {
+        f"leaving {name}": {
+            "grains": debian,
+            "pillar": one_of_three(*roles),
+            "sls": ["metalk8s.machine.absent", "metalk8s.keepalived"],
+        }
+        for name, roles in LEAVING.items()
+    }
     machines["example of pillar"] = {
         "grains": debian,
         "pillar": str(TREE / "pillar.example"),

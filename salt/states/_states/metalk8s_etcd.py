@@ -11,21 +11,25 @@ PAUSE = 1.0  # seconds between two questions
 PATIENCE = 600  # seconds, as for other pods: its image may have to be unpacked first
 
 
-def member(name: str, address: str, first: bool, others: list[str], data: str) -> dict[str, Any]:
-    """Let etcd expect a member here, and decide how it begins. Before the pod's manifest is there.
+def member(
+    name: str, address: str, first: bool, others: list[str], data: str, manifest: str
+) -> dict[str, Any]:
+    """Let etcd expect a member here, and decide how it begins. Before its pod may use the folder.
 
     :param name: of the member, and of this machine.
     :param address: at which other members reach it.
     :param first: whether the machine may found a cluster.
     :param others: names of further machines with a member, as the cluster has them.
     :param data: the folder of etcd's data.
+    :param manifest: of its pod; one that is there while the member begins anew is of its former
+        life, and goes first: it would begin as it once did.
     """
     if __opts__["test"] and not __salt__["metalk8s_etcd.can_ask"]():
         return _result(name, None, {"member": "asked"}, "Members of etcd would be asked first")
     try:
         facts = _facts(name, address, first, others, data)
         decision = __salt__["metalk8s_membership.decide"](facts)
-        return _carry_out(name, address, data, facts, decision)
+        return _carry_out(name, address, data, manifest, facts, decision)
     except Exception as error:  # a module's own kind of error is not to be had here
         return _result(name, False, {}, str(error))
 
@@ -118,7 +122,12 @@ def _facts(name: str, address: str, first: bool, others: list[str], data: str) -
 
 
 def _carry_out(
-    name: str, address: str, data: str, facts: dict[str, Any], decision: dict[str, Any]
+    name: str,
+    address: str,
+    data: str,
+    manifest: str,
+    facts: dict[str, Any],
+    decision: dict[str, Any],
 ) -> dict[str, Any]:
     action, initial = decision["action"], decision["initial"]
     if action == "refuse":
@@ -131,6 +140,9 @@ def _carry_out(
     if __opts__["test"]:
         return _result(name, None, changes, f"Would be done: {decision['why']}")
     if action in ("join", "replace"):
+        stopped = __states__["metalk8s_static_pod.absent"](manifest, pod=f"etcd-{name}")
+        if not stopped["result"]:
+            return _result(name, False, {}, stopped["comment"])
         for number in decision["remove"]:
             __salt__["metalk8s_etcd.forget"](number)
         # Of a member that has no log: etcd would take what else is there for its own.

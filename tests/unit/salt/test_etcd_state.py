@@ -12,6 +12,7 @@ from .loader import load
 
 URL = "https://10.0.0.1:2380"
 DECISION = {"action": "start", "why": "because", "initial": {"cluster": "c"}, "remove": []}
+STOP = ("stop", "/m/etcd.yaml", "etcd-one")
 JOINED = {"cluster": "one=x,two=y", "state": "existing"}
 
 
@@ -26,7 +27,7 @@ class Etcd:
         self.found: Iterator[Any] = iter(())
         self.promoted: Iterator[Any] = iter(())
         self.health: Iterator[str] = iter(())
-        self.can_ask = True
+        self.can_ask = self.stops = True
         self.identity: Any = {}
 
     def members(self, endpoints: list[str] | None = None) -> Any:
@@ -46,6 +47,10 @@ class Etcd:
     def add(self, name: str, address: str) -> list[str]:
         self.asked.append(("add", name, address))
         return ["members"]
+
+    def stop(self, name: str, pod: str) -> dict[str, Any]:
+        self.asked.append(("stop", name, pod))
+        return {"result": self.stops, "comment": "the kubelet still runs it"}
 
     def state(self, test: bool = False) -> Any:
         functions = {
@@ -67,14 +72,20 @@ class Etcd:
             "metalk8s_etcd_data.recorded": lambda: self.recorded,
             "metalk8s_etcd_data.keep": lambda initial: self.asked.append(("keep", initial)),
         }
-        module = load("_states/metalk8s_etcd", salt=functions, opts={"test": test})
+        stop = {"metalk8s_static_pod.absent": self.stop}
+        module = load("_states/metalk8s_etcd", salt=functions, states=stop, opts={"test": test})
         module.PAUSE = 0
         return module
 
     def member(self, data: pathlib.Path, test: bool = False) -> dict[str, Any]:
         self.found = iter([["two"]])
         answer: dict[str, Any] = self.state(test).member(
-            "one", address="10.0.0.1", first=False, others=["two"], data=str(data)
+            "one",
+            address="10.0.0.1",
+            first=False,
+            others=["two"],
+            data=str(data),
+            manifest="/m/etcd.yaml",
         )
         return answer
 
@@ -111,6 +122,7 @@ def test_what_is_decided_on(etcd: Etcd, tmp_path: pathlib.Path) -> None:
 def test_members_that_nobody_can_ask(etcd: Etcd) -> None:
     etcd.found = iter([OSError("no")])
     arguments: dict[str, Any] = {"address": "10.0.0.1", "first": True, "others": [], "data": "/x"}
+    arguments["manifest"] = "/x"
     etcd.state().member("one", **arguments)
     assert (etcd.facts["members"], etcd.facts["healthy"]) == (None, [])
     etcd.can_ask = False
@@ -134,13 +146,16 @@ def test_members_that_nobody_can_ask(etcd: Etcd) -> None:
             {"action": "join", "initial": {}},
             {},
             {"member": "join", "begins": JOINED},
-            [("add", "one", "10.0.0.1"), ("keep", JOINED)],
+            [STOP, ("add", "one", "10.0.0.1"), ("keep", JOINED)],
         ),
         (
             {"action": "replace", "initial": {}, "remove": ["9", "8"]},
             JOINED,
             {"member": "replace", "begins": JOINED},
-            [("forget", "9"), ("forget", "8"), ("add", "one", "10.0.0.1"), ("keep", JOINED)],
+            [
+                *(STOP, ("forget", "9"), ("forget", "8")),
+                *(("add", "one", "10.0.0.1"), ("keep", JOINED)),
+            ],
         ),
     ],
 )
@@ -166,6 +181,15 @@ def test_carried_out(
     assert answer["changes"] == foreseen
     assert etcd.changes() == ([] if test else done)
     assert rest.exists() is (test or not begins_anew)
+
+
+def test_a_pod_of_before_that_stays(etcd: Etcd, tmp_path: pathlib.Path) -> None:
+    """Nothing is done beside it: it would begin another cluster in the folder."""
+    etcd.decision, etcd.stops = {**DECISION, "action": "replace", "remove": ["9"]}, False
+    (tmp_path / "member").mkdir()
+    answer = etcd.member(tmp_path)
+    assert (answer["result"], answer["comment"]) == (False, "the kubelet still runs it")
+    assert (etcd.changes(), (tmp_path / "member").exists()) == ([STOP], True)
 
 
 LEARNER, VOTER = [{"name": "one", "learner": True}], [{"name": "one", "learner": False}]

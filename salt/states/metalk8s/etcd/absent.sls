@@ -6,12 +6,14 @@
   {%- do others.update({other: address}) %}
 {%- endfor %}
 
-# what a member holds is not this machine's alone
+# What a member holds is not this machine's alone: while others count on it, nothing else goes either.
 No other member of etcd counts on this one:
   metalk8s_etcd.left:
     - name: {{ name }}
     - others: {{ others | json }}
     - data: {{ metalk8s.etcd.data }}
+    - order: first
+    - failhard: true
 
 Stop etcd:
   metalk8s_static_pod.absent:

@@ -9,13 +9,6 @@ include:
   - metalk8s.etcd.certified
   - metalk8s.kubelet.running
 
-Create the folder of etcd:
-  file.directory:
-    - name: {{ metalk8s.etcd.data }}
-    - user: {{ metalk8s.etcd.account.name }}
-    - group: {{ metalk8s.etcd.account.name }}
-    - mode: "0700"
-
 Create the folder of what etcd began with:
   file.directory:
     - name: /etc/metalk8s/etcd
@@ -32,11 +25,21 @@ Make this machine a member of etcd:
     - first: {{ metalk8s.has_authorities | json }}
     - others: {{ metalk8s.etcd.members.keys() | reject("equalto", name) | list | json }}
     - data: {{ metalk8s.etcd.data }}
+    - manifest: {{ metalk8s.kubelet.static_pods }}/etcd.yaml
     - require:
       - pkg: Install the client of etcd
-      - file: Create the folder of etcd
       - file: Create the folder of what etcd began with
       - metalk8s_credentials: Sign the certificate of the etcd health check
+
+# Not before: on a new disk, a member of long ago would begin as it once did.
+Create the folder of etcd:
+  file.directory:
+    - name: {{ metalk8s.etcd.data }}
+    - user: {{ metalk8s.etcd.account.name }}
+    - group: {{ metalk8s.etcd.account.name }}
+    - mode: "0700"
+    - require:
+      - metalk8s_etcd: Make this machine a member of etcd
 
 Run etcd:
   metalk8s_static_pod.managed:
@@ -53,7 +56,7 @@ Run etcd:
       - {{ folder }}/{{ pair }}.key
 {%- endfor %}
     - require:
-      - metalk8s_etcd: Make this machine a member of etcd
+      - file: Create the folder of etcd
       - metalk8s_credentials: Sign the certificate of the etcd server
       - metalk8s_credentials: Sign the certificate of the etcd peer
       - service: Run the kubelet
