@@ -248,7 +248,7 @@ def test_connections_to_one_that_hangs_end(machine: Machine, haproxy: Start) -> 
         wait("the watch does not begin", lambda: ONE.encode() in lost.recv(4096))
         machine.servers[ONE].send_signal(signal.SIGSTOP)
         try:
-            wait("it is not cut", lambda: not is_open(lost), 5)
+            wait("it is not cut", lambda: not is_open(lost), 8)
             assert machine.asked() == OTHER
             with machine.open("/watch") as kept:
                 machine.servers[ONE].send_signal(signal.SIGCONT)
