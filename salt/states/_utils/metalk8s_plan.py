@@ -131,7 +131,7 @@ def plan(cluster: Cluster, action: str, name: str, past: Past | None = None) -> 
     if problems:
         return Plan(tuple(problems), tuple(warnings), ())
     done = _done(action, machine, past)
-    steps += _neighbour_steps(cluster, machine, done)
+    steps = _with_neighbours(steps, action, machine, _neighbour_steps(cluster, machine, done))
     return Plan((), tuple(warnings), tuple(step._replace(done=step.id in done) for step in steps))
 
 
@@ -384,6 +384,23 @@ def _neighbour_steps(cluster: Cluster, machine: Machine, done: frozenset[str]) -
         if name != machine.name and can_be_told:
             steps.append(Step(identity, title, name, "state.apply", ("metalk8s.neighbours",)))
     return steps
+
+
+def _with_neighbours(
+    steps: list[Step], action: str, machine: Machine, told: list[Step]
+) -> list[Step]:
+    """Put in when the others are told.
+
+    A machine that serves them comes after that: it joins etcd through their packet filters. Nobody
+    needs to know of one that only uses what others serve.
+    """
+    if action != "deploy":
+        return steps + told
+    if is_part(machine, CONTROLLING):
+        before = next(number for number, step in enumerate(steps) if step.id == "highstate")
+        return steps[:before] + told + steps[before:]
+    # One that was a member of etcd is in their filters still.
+    return steps + told if any(step.id == "member" for step in steps) else steps
 
 
 def _turn(machine: Machine) -> tuple[int, str]:
