@@ -14,7 +14,7 @@ import functools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,12 @@ ROLES = "metalk8s.roles."
 APPLIED = re.compile(r"\bstate\.apply\s+(metalk8s(?:\.[a-z0-9-]+)+)")
 CALL = re.compile(r"""\b(salt|__salt__|__states__|__utils__)\[["'](\w+)\.(\w+)["']\]""")
 KINDS = {"__states__": "_states", "__utils__": "_utils"}  # and else `_modules`
+# Who calls modules by their names, as text: scripts, and through the master what runs on it.
+CALLER = re.compile(rf"[\w-]+\.sh$|{OURS}\w+/.*\.py$|{STATES}(_runners|_utils|_states)/.*\.py$")
+QUOTED = re.compile(rf"""(?<!\[)["']({OURS}\w+)(?:\.(\w+))?["']""")
+WORD = re.compile(rf"\b({OURS}\w+)(?:\.(\w+))?")
+# What an operator applies by its name, on the master.
+ORCHESTRATIONS = ("metalk8s.orchestrate.deploy_node", "metalk8s.orchestrate.remove_node")
 EXT_PILLAR = re.compile(rf"(?m)^ext_pillar:\n\s+- ({OURS}\w+):")
 NAMED = re.compile(rf'["\']({SLS.pattern})["\']')
 # The first machine, and one that has joined: with every role that one can have.
@@ -160,7 +166,9 @@ class Reader:
             self._follow_sls(folder, f"{name}.absent", f"{folder}{file}")
             if name.startswith(ROLES):
                 self._follow_sls(folder, f"{name}.certified", f"{folder}{file}")
-        for included in document.pop("include", None) or ():
+        included_names = document.pop("include", None)
+        # What only a machine can tell is no list: each component's `absent` is followed with it.
+        for included in included_names if isinstance(included_names, list) else ():
             self._follow_sls(folder, str(included), f"{folder}{file}")
         for function, arguments in _functions(document):
             self._take(function, arguments, f"{folder}{file}")
@@ -297,6 +305,21 @@ def named(paths: Iterable[str], files: Callable[[str], str | None]) -> dict[str,
             for match in NAMED.finditer(files(path) or ""):
                 found[match[1]].add(path)
     return found
+
+
+def read_names(paths: Collection[str], files: Callable[[str], str | None], wanted: Wanted) -> None:
+    """Take note of the modules that scripts, and what runs on the master, call by their names."""
+    for path in paths:
+        if not CALLER.match(path):
+            continue
+        for module, name in (QUOTED if path.endswith(".py") else WORD).findall(files(path) or ""):
+            for kind in ("_runners", "_modules"):
+                file = f"{STATES}{kind}/{module}.py"
+                if file in paths:
+                    wanted.files[file].add(path)
+                    if name and path.endswith(".py"):
+                        wanted.functions[file, name].add(path)
+                    break
 
 
 def defined(module: ast.Module) -> set[str]:

@@ -27,7 +27,8 @@ STATES = {
     "b": {"__run_num__": 1, "__id__": "Have it", "result": True, "changes": {}, "comment": ""},
 }
 UTILITIES = ("apiserver", "doctor", "journal", "minions", "nodes", "plan", "turn")
-DEPLOYMENT = ["check", "enrol", "answer", "modules", "highstate", "ready"]
+# Of a master: whoever it is to serve is told of it first.
+DEPLOYMENT = ["check", "enrol", "answer", "modules", "neighbours-boot", "highstate", "ready"]
 
 
 class KilledError(BaseException):
@@ -65,7 +66,7 @@ class World:
             self.answers[name, "saltutil.sync_all"] = lambda saltenv: {"modules": ["modules.x"]}
             self.answers[name, "state.apply"] = self.apply
         self.put(node("boot", "bootstrap"))
-        self.put(node("w", ready=False))
+        self.put(node("w", "master", ready=False))
         api.objects[JOURNAL] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -93,7 +94,7 @@ class World:
     def apply(self, names: str = "", **options: Any) -> Any:
         assert options == {"saltenv": "metalk8s-2.4.0", "queue": True}
         if not names:
-            self.put(node("w"))
+            self.put(node("w", "master"))
         return copy.deepcopy(STATES)
 
     def runs(self) -> list[dict[str, Any]]:

@@ -40,8 +40,8 @@ def identities(plan: Any) -> list[str]:
 
 # -- single cases --------------------------------------------------------------------------------
 def test_joining() -> None:
-    """The new one first, whole; then those who have to know, masters before workers."""
-    new = machine("new", is_deployed=False, is_ready=False)
+    """Those whom it will serve let it in before it comes, masters before workers."""
+    new = machine("new", "etcd", "master", is_deployed=False, is_ready=False)
     known = cluster(machine("a"), machine("z", "etcd", "master"), machine("i", "infra"), new)
     plan = PLAN.plan(known, "deploy", "new")
     assert [(step.id, step.machine, step.function, step.arguments) for step in plan.steps] == [
@@ -49,14 +49,22 @@ def test_joining() -> None:
         ("enrol", "boot", "metalk8s_enrolment.enrol", ("new",)),
         ("answer", "new", "test.ping", ()),
         ("modules", "new", "saltutil.sync_all", ()),
-        ("highstate", "new", "state.apply", ()),
-        ("ready", "", "metalk8s_kubernetes.why_not_ready", ("new",)),
         *(
             (f"neighbours-{name}", name, "state.apply", ("metalk8s.neighbours",))
             for name in ("z", "boot", "a", "i")
         ),
+        ("highstate", "new", "state.apply", ()),
+        ("ready", "", "metalk8s_kubernetes.why_not_ready", ("new",)),
     ]
     assert plan.problems == ()
+
+
+def test_nobody_needs_to_know_of_a_worker() -> None:
+    """With many of them, each would cost a look at all of the others."""
+    new = machine("new", is_deployed=False, is_ready=False)
+    plan = PLAN.plan(cluster(machine("a"), new), "deploy", "new")
+    deployment = ("check", "enrol", "answer", "modules", "highstate", "ready")
+    assert identities(plan) == [*deployment]
 
 
 @pytest.mark.parametrize(
@@ -78,8 +86,7 @@ def test_leaving(action: str, ready: bool, steps: list[str]) -> None:
 def test_the_bootstrap_machine_applies_to_itself() -> None:
     """It is not enrolled, it has the Salt master."""
     assert identities(PLAN.plan(cluster(machine("w")), "deploy", "boot")) == [
-        *("answer", "modules", "highstate", "ready"),
-        "neighbours-w",
+        *("answer", "modules", "neighbours-w", "highstate", "ready"),
     ]
 
 
@@ -210,7 +217,7 @@ def test_a_removal_that_was_broken_off_is_taken_back_by_a_deployment() -> None:
     past = Past("remove", cordoned, ("drain", "absent"), ("drain",))
     plan = PLAN.plan(cluster(cordoned), "deploy", "w", past)
     assert plan.warnings == ()
-    assert identities(plan)[-2:] == ["uncordon", "neighbours-boot"]
+    assert identities(plan)[-2:] == ["ready", "uncordon"]
     assert not any(step.done for step in plan.steps)
     again = Past("deploy", cordoned, tuple(identities(plan)), ("check",))
     assert identities(PLAN.plan(cluster(cordoned), "deploy", "w", again)) == identities(plan)
@@ -395,14 +402,20 @@ def test_plans_do_not_depend_on_the_order_of_what_is_known(task: Any, random: An
 
 @hypothesis.given(TASKS)
 def test_steps_are_one_after_the_other(task: Any) -> None:
-    """Each has an identity of its own; neighbours come last, who controls before who works."""
+    """Each has an identity of its own; neighbours come in a row, who controls before who works."""
     known, action, name = task
     plan = PLAN.plan(known, action, name)
     assert bool(plan.steps) != bool(plan.problems)
     found = identities(plan)
     assert len(found) == len(set(found))
     told = [step.machine for step in plan.steps if step.id.startswith("neighbours-")]
-    assert found[len(found) - len(told) :] == [f"neighbours-{other}" for other in told]
+    first = next((i for i, one in enumerate(found) if one.startswith("neighbours-")), len(found))
+    assert found[first : first + len(told)] == [f"neighbours-{other}" for other in told]
+    assert found[first + len(told) :] in (
+        [],
+        ["highstate", "ready"],
+        ["highstate", "ready", "uncordon"],
+    )
     assert name not in told
     roles = {one.name: set(one.roles) for one in known.machines}
     ranks = [bool(roles[other] & {"etcd", "master", "bootstrap"}) for other in told]
