@@ -203,7 +203,7 @@ def test_remove_member(etcd: Any, programs: Programs) -> None:
     for arguments in (("three",), ("unknown", "127.0.0.3")):
         assert etcd.remove_member(*arguments) == {"changed": True, "members": ["one", "two"]}
     assert etcd.remove_member("worker")["changed"] is False
-    programs.lists("127.0.0.1", ONE, EXPECTED)
+    programs.lists("127.0.0.1", ONE, EXPECTED, said(4, "four", "127.0.0.2", learner=True))
     with pytest.raises(etcd.EtcdError, match="one is the only member of etcd that votes"):
         etcd.remove_member("one")
 
