@@ -313,13 +313,14 @@ def read_names(paths: Collection[str], files: Callable[[str], str | None], wante
         if not CALLER.match(path):
             continue
         for module, name in (QUOTED if path.endswith(".py") else WORD).findall(files(path) or ""):
-            for kind in ("_runners", "_modules"):
-                file = f"{STATES}{kind}/{module}.py"
-                if file in paths:
-                    wanted.files[file].add(path)
-                    if name and path.endswith(".py"):
-                        wanted.functions[file, name].add(path)
-                    break
+            runner, own = (f"{STATES}{kind}/{module}.py" for kind in ("_runners", "_modules"))
+            is_function = bool(name) and path.endswith(".py")
+            if runner not in paths and own not in paths and not is_function:
+                continue
+            file = runner if runner in paths else own
+            wanted.files[file].add(path)
+            if is_function:
+                wanted.functions[file, name].add(path)
 
 
 def defined(module: ast.Module) -> set[str]:
