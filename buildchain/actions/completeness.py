@@ -18,6 +18,7 @@ from buildchain.actions import (
     image_check,
     medium_check,
     package_check,
+    runner_check,
     script_check,
     states,
 )
@@ -38,6 +39,7 @@ ENTRIES: Mapping[str, str] = {
     "bootstrap.example.yaml": OPERATOR,
     "bootstrap.sh": OPERATOR,
     **dict.fromkeys(document_check.FIRST, OPERATOR),
+    "doctor.sh": OPERATOR,
     "keys/metalk8s.asc": OPERATOR,
     "keys/metalk8s.gpg": VERIFIER,
     "lock/debian.lock": OPERATOR,
@@ -93,6 +95,7 @@ def find(
     repositories = package_check.repositories_of(check)
     _follow_states(check, versions, script_check.follow(check, ENTRIES))
     document_check.follow(check)
+    runner_check.follow(check)
     image_check.compare_served(check, versions, trees)
     image_check.compare_references(check, versions, trees)
     package_check.compare(check, versions, repositories)

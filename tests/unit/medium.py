@@ -101,6 +101,7 @@ Load the image:
     "_modules/metalk8s_pods.py": "def digest(name):\n    pass\n",
     "_modules/metalk8s_map.py": "def known(saltenv):\n    pass\n",
     "_modules/metalk8s_network.py": "def address(network):\n    pass\n",
+    "_runners/metalk8s_look.py": "ASKED = 'metalk8s_pods.digest'\n",
 }
 SCRIPTS = {
     "bootstrap.example.yaml": "{}",
@@ -112,6 +113,7 @@ SCRIPTS = {
     "metalk8s_install/medium.py": "import metalk8s_install.names as names\n\ndef run(self):\n"
     "    return (self.root / 'product.txt').read_text()\n",
     "metalk8s_install/names/__init__.py": "from metalk8s_install.names.all import CALLED\n",
+    "doctor.sh": 'salt-run "metalk8s_look.$what"\n',
     "metalk8s_install/names/all.py": "CALLED = 'metalk8s.extra'\nUNIT = 'metalk8s.service'\n",
 }
 

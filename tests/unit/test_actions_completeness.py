@@ -117,6 +117,18 @@ LEFT_OVER = "is on the medium, nothing refers to it"
             changed("salt/metalk8s/map.jinja", "metalk8s_network.address", "metalk8s_network.none"),
             "map.jinja calls none, which salt/_modules/metalk8s_network.py does not define",
         ),
+        (
+            changed("salt/_runners/metalk8s_look.py", "pods.digest", "pods.none"),
+            "metalk8s_look.py calls none, which salt/_modules/metalk8s_pods.py does not define",
+        ),
+        (
+            changed("doctor.sh", "metalk8s_look", "metalk8s_gaze"),
+            "salt/_runners/metalk8s_gaze.py is not on the medium, doctor.sh wants it",
+        ),
+        (
+            changed("doctor.sh", "metalk8s_look", "look"),
+            f"salt/_runners/metalk8s_look.py {LEFT_OVER}",
+        ),
         (changed("salt/_states/metalk8s_image.py", "def", "dfe"), "metalk8s_image.py is no Python"),
         (changed("images/web/1.0/manifest.json", "{", "["), "manifest.json is no manifest"),
         (
