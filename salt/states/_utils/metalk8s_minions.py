@@ -17,7 +17,7 @@ from salt.exceptions import CommandExecutionError
 QUIET, SIGN = 15, 30
 PING = 5  # seconds for one that only has to say that it is there
 PAUSE = 0.1  # second between two looks at Salt's event bus
-LONGEST = 900  # seconds that a function may take
+LONGEST = 1800  # seconds that a function may take: packages come over the network of the site
 LONGEST_STATES = 3600  # seconds that states may take
 START = 180  # seconds for a minion that starts
 SHOWN = 500  # characters of a reason

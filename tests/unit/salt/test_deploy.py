@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import datetime
 import itertools
-import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -118,38 +117,50 @@ def test_steps_have_their_turn(world: World, runner: Runner) -> None:
     assert deploy.end("w") == {"left": 6, "comment": "6 steps are left"}
 
 
-@pytest.mark.parametrize("killed", range(1, 60))
-def test_killed_anywhere(world: World, runner: Runner, kubernetes: Any, killed: int) -> None:
+@pytest.mark.parametrize("each", [6, pytest.param(1, marks=pytest.mark.soak)])
+def test_killed_anywhere(world: World, kubernetes: Any, each: int) -> None:
     """At each call of the API server or a minion: the next run does the rest, and only that."""
-    count = itertools.count(1)
     answer, command = world.api.answer, world.cmd_iter_no_block
 
-    def counted(function: Any) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
-            if threading.current_thread() is threading.main_thread() and next(count) == killed:
-                raise KilledError
-            return function(*arguments, **options)
+    def run(killed: int) -> int:
+        """Deploy, and be dead from some call on: also tidying up is not done any more."""
+        world.__init__(world.api)  # type: ignore[misc]
+        count = 0
 
-        return call
+        def counted(function: Any) -> Any:
+            def call(*arguments: Any, **options: Any) -> Any:
+                nonlocal count
+                count += 1
+                if count >= killed:
+                    raise KilledError
+                return function(*arguments, **options)
 
-    world.api.answer = counted(answer)  # type: ignore[method-assign]
-    world.cmd_iter_no_block = counted(command)  # type: ignore[method-assign]
-    died = False
-    try:
-        runner.deploy.run("w")
-    except KilledError:
-        died = True
-    world.api.answer, world.cmd_iter_no_block = answer, command  # type: ignore[method-assign]
-    assert died == (next(count) > killed)
-    after = Runner(kubernetes.ADMINISTRATOR)
-    after.now = runner.now + datetime.timedelta(seconds=61)
-    done = steps(after.deploy.plan("w"), done=True)
-    assert done == DEPLOYMENT[: len(done)]
-    checks = world.did("metalk8s_enrolment.check")
-    assert after.deploy.run("w")["steps"] == 7
-    assert world.did("metalk8s_enrolment.check") == checks + ("check" not in done)
-    assert world.runs()[-1]["outcome"] == "whole"
-    assert after.deploy.plan("w")["problems"] == []
+            return call
+
+        world.api.answer = counted(answer)  # type: ignore[method-assign]
+        world.cmd_iter_no_block = counted(command)  # type: ignore[method-assign]
+        try:
+            Runner(kubernetes.ADMINISTRATOR).deploy.run("w")
+        except KilledError:
+            pass
+        finally:
+            world.api.answer, world.cmd_iter_no_block = answer, command  # type: ignore[method-assign]
+        return count
+
+    calls = run(killed=10_000)
+    assert calls > 100
+    for killed in range(1, calls + 1, each):
+        run(killed)
+        after = Runner(kubernetes.ADMINISTRATOR)
+        after.now += datetime.timedelta(seconds=61)
+        planned = after.deploy.plan("w")
+        done = steps(planned, done=True)
+        assert done == steps(planned)[: len(done)]
+        checks = world.did("metalk8s_enrolment.check")
+        assert after.deploy.run("w")["steps"] == len(steps(planned))
+        assert world.did("metalk8s_enrolment.check") == checks + ("check" not in done)
+        assert world.runs()[-1]["outcome"] == "whole"
+        assert after.deploy.plan("w")["problems"] == []
 
 
 def test_what_lies_back_for_long_is_done_anew(world: World, runner: Runner) -> None:
