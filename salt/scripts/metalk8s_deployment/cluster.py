@@ -6,6 +6,7 @@ The runner is in the pod of the Salt master; what it answers is JSON on standard
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,9 @@ KUBECONFIG = "/etc/kubernetes/admin.conf"
 NAMESPACE = "kube-system"
 MASTER = "app.kubernetes.io/name=salt-master"
 RUNNER = "metalk8s_deploy"
+# Seconds that the API server and the Salt master may be away: steps start both anew, and after
+# bootstrap.sh it takes a while until the API server knows of the pod.
+OUTAGE, PAUSE = 120, 1
 
 
 class UnreachableError(Exception):
@@ -23,9 +27,13 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class Cluster:
-    """Calls of ``kubectl``; each is in the log."""
+    """Calls of ``kubectl``; each is in the log.
+
+    :param patience: seconds that the cluster may be away.
+    """
 
     system: System
+    patience: float = OUTAGE
 
     def _kubectl(self, *words: str) -> list[str]:
         where = f"--kubeconfig={self.system.path(KUBECONFIG)}"
@@ -40,10 +48,20 @@ class Cluster:
         self.system.run(self._kubectl("apply", "--filename", manifest), sentence=sentence)
 
     def master(self) -> str:
-        """Return the name of the pod of the Salt master.
+        """Return the name of the pod of the Salt master, as soon as it is ready.
 
-        :raises UnreachableError: there is none that is ready.
+        :raises UnreachableError: it is not in all the time that it may be away.
         """
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._master()
+            except UnreachableError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(PAUSE)
+
+    def _master(self) -> str:
         argv = self._kubectl("get", "pods", f"--selector={MASTER}", "--output=json")
         try:
             said = self.system.run(argv, sentence="the API server does not answer")
@@ -59,12 +77,13 @@ class Cluster:
             f"{' '.join(self._kubectl('describe', 'pods', f'--selector={MASTER}'))}"
         )
 
-    def ask(self, pod: str, function: str, *words: str) -> dict[str, Any]:
+    def ask(self, function: str, *words: str) -> dict[str, Any]:
         """Call a function of the runner; return what it answers.
 
         :param words: as they are: Salt would read ``1e3`` as a number.
         :raises UnreachableError: it answers nothing that a runner of ours would.
         """
+        pod = self.master()
         runner = ["salt-run", "--out=json", "--log-level=quiet", f"{RUNNER}.{function}"]
         argv = self._kubectl("exec", pod, "--", *runner, *map(json.dumps, words))
         # Its status says little; what it printed says what.

@@ -19,10 +19,11 @@ from metalk8s_bootstrap.progress import Progress
 from metalk8s_bootstrap.system import LockedError, StepError, System
 
 from metalk8s_deployment import report
-from metalk8s_deployment.cluster import KUBECONFIG, Cluster, UnreachableError
+from metalk8s_deployment.cluster import KUBECONFIG, OUTAGE, Cluster, UnreachableError
 
 LOCK = "run/metalk8s/deployment.lock"
 PATIENCE = 5.0  # seconds
+SHOWN = 60  # characters of what a step says of itself
 # Exit statuses; 30 and 31 are bootstrap.sh's, too.
 USAGE, MACHINE, CLUSTER, PROBLEMS, LOCKED, FAILED = 1, 20, 21, 22, 30, 31
 STATUSES = """\
@@ -82,14 +83,22 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return found
 
 
-def main(argv: Sequence[str], root: Path, user: int, patience: float = PATIENCE) -> int:
+def main(
+    argv: Sequence[str],
+    root: Path,
+    user: int,
+    patience: float = PATIENCE,
+    outage: float = OUTAGE,
+) -> int:
     """Check, plan or do what is asked for; return the exit status.
 
     :param argv: ``deploy`` or ``remove``, then the operator's words.
     :param root: of the machine's files.
     :param user: number of who runs this.
+    :param patience: seconds that another run may take, ``outage``: that the cluster may be away.
     """
     asked = _arguments(argv)
+    asked.outage = outage
     folders.forget_umask()
     signal.signal(signal.SIGTERM, _interrupt)
     wrong = _not_here(root, user)
@@ -136,15 +145,14 @@ def _log(asked: argparse.Namespace) -> str:
 
 def _guarded(asked: argparse.Namespace, root: Path, lock: int, log: TextIO) -> int:
     shown = Progress(log, 0, asked.verbose)
-    cluster = Cluster(System(root, shown, lock))
+    cluster = Cluster(System(root, shown, lock), asked.outage)
     shown.note(f"{asked.program}: {asked.action} {asked.node}")
     try:
         if asked.manifest:
             cluster.apply(asked.manifest)
-        pod = cluster.master()
         if asked.check or asked.dry_run:
-            return _look(asked, cluster, pod)
-        return _run(asked, cluster, pod)
+            return _look(asked, cluster)
+        return _run(asked, cluster)
     except UnreachableError as error:
         shown.note(f"FAILED: {error}")
         return _complain(asked.program, [str(error)], CLUSTER)
@@ -153,9 +161,9 @@ def _guarded(asked: argparse.Namespace, root: Path, lock: int, log: TextIO) -> i
         return _failed(asked, shown, reason)
 
 
-def _look(asked: argparse.Namespace, cluster: Cluster, pod: str) -> int:
+def _look(asked: argparse.Namespace, cluster: Cluster) -> int:
     words = [] if asked.check else [asked.action]
-    answer = cluster.ask(pod, "check" if asked.check else "plan", asked.node, *words)
+    answer = cluster.ask("check" if asked.check else "plan", asked.node, *words)
     for line in report.problems(asked.program, answer):
         print(line, file=sys.stderr)
     for line in (*report.facts(answer), *report.plan(answer.get("steps") or ())):
@@ -167,9 +175,9 @@ def _look(asked: argparse.Namespace, cluster: Cluster, pod: str) -> int:
     return 0
 
 
-def _run(asked: argparse.Namespace, cluster: Cluster, pod: str) -> int:
+def _run(asked: argparse.Namespace, cluster: Cluster) -> int:
     shown, began = cluster.system.progress, time.monotonic()
-    answer = cluster.ask(pod, "begin", asked.node, asked.action)
+    answer = cluster.ask("begin", asked.node, asked.action)
     for line in report.problems(asked.program, answer):
         print(line, file=sys.stderr)
         shown.note(line)
@@ -183,27 +191,29 @@ def _run(asked: argparse.Namespace, cluster: Cluster, pod: str) -> int:
             shown.number += 1
             shown.done(step["title"], 0.0, "done already")
         else:
-            changed += _step(asked, cluster, pod, step)
-    cluster.ask(pod, "end", asked.node)
+            changed += _step(asked, cluster, step)
+    cluster.ask("end", asked.node)
     done = "has left the cluster" if asked.action.startswith("remove") else "is what it shall be"
     took = time.monotonic() - began
     print(f"{asked.node} {done}, after {took:.0f} s; {changed} changed. Log: {_log(asked)}")
     return 0
 
 
-def _step(asked: argparse.Namespace, cluster: Cluster, pod: str, step: dict[str, Any]) -> int:
+def _step(asked: argparse.Namespace, cluster: Cluster, step: dict[str, Any]) -> int:
     """Do one step; return how much it changed.
 
     :raises StepError: it failed; somebody else may go on.
     """
     with cluster.system.progress.step(step["title"]) as result:
-        answer = cluster.ask(pod, "step", asked.node, step["id"])
+        answer = cluster.ask("step", asked.node, step["id"])
         if "failed" in answer:
             # Not when this is killed: the runner may still be at it.
-            cluster.ask(pod, "end", asked.node)
+            cluster.ask("end", asked.node)
             raise StepError(str(answer["failed"]))
         changed = int(answer.get("changed") or 0)
-        result.append(str(answer.get("comment") or f"{changed} changed"))
+        # The log has all of it.
+        said = str(answer.get("comment") or "")
+        result.append(said if 0 < len(said) <= SHOWN else f"{changed} changed")
     return changed
 
 
