@@ -33,13 +33,16 @@ class Fleet:
     def machines(self) -> list[Machine]:
         return [self.first, *self.others.values()]
 
-    def manifest(self, name: str, roles: Sequence[str], **more: str) -> dict[str, Any]:
+    def manifest(
+        self, name: str, roles: Sequence[str], of: str = "", **more: str
+    ) -> dict[str, Any]:
         """Describe a machine as the documentation tells an operator.
 
+        :param of: which machine it is, when not the one of that name.
         :param more: annotations, without our prefix.
         """
         annotations = {
-            "ssh-host": self.others[name].address,
+            "ssh-host": self.others[of or name].address,
             "ssh-user": ACCOUNT,
             "ssh-sudo": "true",
             "ssh-key-path": KEY,
@@ -56,9 +59,9 @@ class Fleet:
             },
         }
 
-    def declare(self, name: str, *roles: str, **more: str) -> None:
+    def declare(self, name: str, *roles: str, of: str = "", **more: str) -> None:
         """Apply the manifest of a machine."""
-        self.first.kubectl("apply -f -", json.dumps(self.manifest(name, roles, **more)))
+        self.first.kubectl("apply -f -", json.dumps(self.manifest(name, roles, of, **more)))
 
 
 @contextlib.contextmanager
