@@ -17,7 +17,7 @@ CONTROLLING = {"bootstrap", "etcd", "master"}
 # The bootstrap machine is a master and a member of etcd, labelled so or not.
 SERVING = {"bootstrap", "master"}
 STORING = {"bootstrap", "etcd"}
-# What steps of the machine itself are called, and which function of Salt they are.
+# Titles of the machine's own steps, and functions of Salt.
 STEPS = {
     "check": ("Check {}", "metalk8s_enrolment.check"),
     "enrol": ("Enrol {}", "metalk8s_enrolment.enrol"),
@@ -290,7 +290,8 @@ def _remove_problems(cluster: Cluster, action: str, machine: Machine) -> list[st
     name, problems = machine.name, []
     if "bootstrap" in machine.roles:
         problems.append(f"{name} is the bootstrap machine, which cannot leave its cluster")
-    if is_part(machine, SERVING) and not _is_served(cluster, name):
+    rest = [one for one in cluster.machines if one.name != name and one.is_deployed]
+    if is_part(machine, SERVING) and not any(is_part(one, SERVING) for one in rest):
         problems.append(f"{name} is the last master: without it there is no API server")
     if any(member.name == name for member in cluster.members):
         problems += _leaving_problems(cluster, name)
@@ -301,11 +302,6 @@ def _remove_problems(cluster: Cluster, action: str, machine: Machine) -> list[st
 
 def _voters(cluster: Cluster) -> list[Member]:
     return [member for member in cluster.members if not member.is_learner]
-
-
-def _is_served(cluster: Cluster, without: str) -> bool:
-    rest = [one for one in cluster.machines if one.name != without and one.is_deployed]
-    return any(is_part(one, SERVING) for one in rest)
 
 
 # -- what is worth knowing ---------------------------------------------------------------------
@@ -378,11 +374,12 @@ def _member_steps(cluster: Cluster, name: str, done: frozenset[str]) -> list[Ste
 
 def _neighbour_steps(cluster: Cluster, machine: Machine, done: frozenset[str]) -> list[Step]:
     steps = []
-    for name, other in ((one.name, one) for one in sorted(cluster.machines, key=_turn)):
-        identity, title = f"{NEIGHBOURS}{name}", f"Tell {name} of {machine.name}"
+    for other in sorted(cluster.machines, key=_turn):
+        identity, title = f"{NEIGHBOURS}{other.name}", f"Tell {other.name} of {machine.name}"
         can_be_told = other.is_deployed and (other.is_ready or identity in done)
-        if name != machine.name and can_be_told:
-            steps.append(Step(identity, title, name, "state.apply", ("metalk8s.neighbours",)))
+        if other.name != machine.name and can_be_told:
+            words = (identity, title, other.name, "state.apply", ("metalk8s.neighbours",))
+            steps.append(Step(*words))
     return steps
 
 
@@ -394,13 +391,12 @@ def _with_neighbours(
     A machine that serves them comes after that: it joins etcd through their packet filters. Nobody
     needs to know of one that only uses what others serve.
     """
-    if action != "deploy":
-        return steps + told
-    if is_part(machine, CONTROLLING):
-        before = next(number for number, step in enumerate(steps) if step.id == "highstate")
+    ids = [step.id for step in steps]
+    if action == "deploy" and is_part(machine, CONTROLLING):
+        before = ids.index("highstate")
         return steps[:before] + told + steps[before:]
     # One that was a member of etcd is in their filters still.
-    return steps + told if any(step.id == "member" for step in steps) else steps
+    return steps + told if action != "deploy" or "member" in ids else steps
 
 
 def _turn(machine: Machine) -> tuple[int, str]:
