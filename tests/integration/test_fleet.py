@@ -222,7 +222,7 @@ def test_any_master_may_die(fleet: Fleet) -> None:
         docker("start", everybody[dead].name)
         everybody[dead].wait_for_systemd()
         witness.wait(f"{KUBECTL} get nodes | grep '^{dead} ' | grep -w Ready", 300)
-        everybody[dead].wait(f"{ETCDCTL} endpoint health", 180)
+        everybody[dead].wait(f"{ETCDCTL} endpoint health 2>&1", 180)
 
 
 def test_machines_leave_and_join_again(fleet: Fleet) -> None:
