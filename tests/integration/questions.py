@@ -12,11 +12,16 @@ from tests.testbed.machine import Machine
 DATA = pathlib.Path(__file__).parent / "data"
 PLACE = "/root/ask.py"
 PKI = "/etc/kubernetes/pki"
-# Of the group system:masters, and of who may say for others who they are.
-ALMIGHTY = {
-    "certificate": f"{PKI}/apiserver-kubelet-client.crt",
-    "key": f"{PKI}/apiserver-kubelet-client.key",
-}
+# Of the group system:masters, out of the administrator's kubeconfig; and of who may say for others
+# who they are.
+ALMIGHTY = {"certificate": "/root/administrator.crt", "key": "/root/administrator.key"}
+EXTRACT = """
+umask 077
+for pair in certificate:crt key:key; do
+    sed -n "s/^ *client-${pair%:*}-data: //p" /etc/kubernetes/admin.conf | base64 -d \\
+        >/root/administrator.${pair#*:}
+done
+"""
 FRONT_PROXY = {
     "certificate": f"{PKI}/front-proxy-client.crt",
     "key": f"{PKI}/front-proxy-client.key",
@@ -29,6 +34,7 @@ def asked(machine: Machine, questions: Sequence[dict[str, Any]]) -> list[dict[st
     :return: ``status`` and ``body`` of each.
     """
     machine.send(DATA / "ask.py", PLACE)
+    machine.shell(EXTRACT)
     server = f"{machine.address}:6443"
     whole = [{"server": server, **question} for question in questions]
     answers = json.loads(machine.shell(f"python3 {PLACE}", json.dumps(whole)))
