@@ -242,6 +242,7 @@ def test_machines_leave_and_join_again(fleet: Fleet) -> None:
     assert members(fleet.first) == {"bootstrap", SECOND}
 
 
+@pytest.mark.soak
 def test_a_dead_master_is_removed(fleet: Fleet) -> None:
     """Without it, as nobody is there to ask; what is left works."""
     fleet.declare(THIRD, "master", "etcd")
