@@ -89,9 +89,15 @@ class Node:
         run = docker("exec", self.name, "sh", "-c", command, check=check)
         return run.stdout + (run.stderr if not check else "")
 
-    def apply(self, *names: str, site: dict[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-        """Apply states: ID → result."""
-        pillar = {"metalk8s": {"site": site or {}, "bootstrap": {"networks": NETWORKS}}}
+    def apply(
+        self, *names: str, site: dict[str, Any] | None = None, role: str = "bootstrap"
+    ) -> dict[str, dict[str, Any]]:
+        """Apply states: ID → result.
+
+        :param role: by default that of the machine with the medium, from which others get all.
+        """
+        known = {"bootstrap": {"networks": NETWORKS}, "node": {"roles": [role]}}
+        pillar = {"metalk8s": {"site": site or {}, **known}}
         run = docker(
             *(
                 "exec",
@@ -300,7 +306,7 @@ def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -
         "/kubectl --server=http://127.0.0.1:1 proxy --unix-socket=/socket"
     )
     assert "RUNNING" in node.run("ctr --namespace k8s.io tasks list")
-    results = node.apply("metalk8s.roles.node.absent")
+    results = node.apply("metalk8s.roles.node.absent", role="node")
     assert_succeeded(results)
     assert set(changes(results)) >= {"Remove the container engine", "Remove the kubelet"}
     assert not node.run("grep -lE 'containerd|kubectl' /proc/[0-9]*/comm || true")
@@ -311,6 +317,6 @@ def test_absent_takes_the_role_back(before: tuple[Node, set[str]], node: Node) -
     for path in ("/etc/containerd", "/etc/apt/sources.list.d/metalk8s.sources"):
         assert node.run(f"test -e {path} || echo gone").strip() == "gone"
     assert "metalk8s" not in node.run("ls /var/lib/apt/lists")
-    again = node.apply("metalk8s.roles.node.absent")
+    again = node.apply("metalk8s.roles.node.absent", role="node")
     assert_succeeded(again)
     assert not changes(again)

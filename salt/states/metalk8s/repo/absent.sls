@@ -19,5 +19,6 @@ Remove the index of the MetalK8s package repository:
   file.tidied:
     - name: {{ metalk8s.repo.refresh.indexes }}
     - matches:
-      - {{ metalk8s.repo.url | replace("file:", "") | replace("https://", "") | replace("/", "_") | regex_escape }}_.*
+      # wherever it came from: this machine's medium, or another machine
+      - .*{{ metalk8s.repo.path[(metalk8s.archive.mounts | length):] | replace("/", "_") | regex_escape }}_.*
 {%- endif %}
