@@ -35,6 +35,8 @@ KINDS = {"__states__": "_states", "__utils__": "_utils"}  # and else `_modules`
 CALLER = re.compile(rf"[\w-]+\.sh$|{OURS}\w+/.*\.py$|{STATES}(_runners|_utils|_states)/.*\.py$")
 QUOTED = re.compile(rf"""(?<!\[)["']({OURS}\w+)(?:\.(\w+))?["']""")
 WORD = re.compile(rf"\b({OURS}\w+)(?:\.(\w+))?")
+# A runner is named in one place of a script: in the shell's call, or as a constant.
+RUNNER = re.compile(rf"""(?:salt-run .*|(?m:^)RUNNER = ["'])({OURS}\w+)""")
 # What an operator applies by its name, on the master.
 ORCHESTRATIONS = ("metalk8s.orchestrate.deploy_node", "metalk8s.orchestrate.remove_node")
 EXT_PILLAR = re.compile(rf"(?m)^ext_pillar:\n\s+- ({OURS}\w+):")
@@ -312,6 +314,8 @@ def read_names(paths: Collection[str], files: Callable[[str], str | None], wante
     for path in paths:
         if not CALLER.match(path):
             continue
+        for runner in RUNNER.findall(files(path) or ""):
+            wanted.files[f"{STATES}_runners/{runner}.py"].add(path)
         for module, name in (QUOTED if path.endswith(".py") else WORD).findall(files(path) or ""):
             runner, own = (f"{STATES}{kind}/{module}.py" for kind in ("_runners", "_modules"))
             is_function = bool(name) and path.endswith(".py")
