@@ -281,6 +281,16 @@ def test_the_balancer_outlives_all_of_them(machine: Machine, haproxy: Start) -> 
         assert wait("nobody answers", lambda: machine.asked() == OTHER) < 5
 
 
+def test_it_ends_when_it_is_told(machine: Machine, haproxy: Start) -> None:
+    """Also with a connection that lasts: else each change of the masters waits for its kill."""
+    name = f"balancer-{machine.port}"
+    with balanced(machine, haproxy, own=ONE), machine.open("/watch") as watch:
+        wait("the watch does not begin", lambda: ONE.encode() in watch.recv(4096))
+        docker("stop", "--time=20", name)
+        killed = "137"
+        assert docker("inspect", "--format={{.State.ExitCode}}", name).strip() != killed
+
+
 def test_a_stranger_at_an_address_is_not_asked(machine: Machine, haproxy: Start) -> None:
     """Whoever has no certificate of the authority is no API server."""
     machine.kill(ONE)
