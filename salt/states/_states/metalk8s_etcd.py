@@ -49,9 +49,10 @@ def votes(name: str, address: str, timeout: int = PATIENCE) -> dict[str, Any]:
                 return _result(name, None, {"votes": name}, f"{name} would vote in etcd")
             if found["learner"]:
                 promoted = __salt__["metalk8s_etcd.promote"](name) or promoted
-                continue
-            url = __salt__["metalk8s_etcd.client_url"](address)
-            reason = __salt__["metalk8s_etcd.why_not_healthy"](url)
+                reason = "it is still called a learner"
+            else:
+                url = __salt__["metalk8s_etcd.client_url"](address)
+                reason = __salt__["metalk8s_etcd.why_not_healthy"](url)
         except Exception as error:  # no answer, or a learner that is not as far: it will be
             reason = str(error)
         if not reason or __opts__["test"]:

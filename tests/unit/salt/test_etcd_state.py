@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -217,6 +218,14 @@ def test_votes_never(etcd: Etcd) -> None:
     etcd.health = iter(["no quorum"])
     answer = etcd.state().votes("one", address="10.0.0.1", timeout=-1)
     assert (answer["result"], answer["changes"]) == (False, {"votes": "one"})
+
+
+def test_votes_or_ends(etcd: Etcd) -> None:
+    """A member that its neighbours call a voter, and itself a learner, is not asked for ever."""
+    etcd.found, etcd.promoted = itertools.repeat(LEARNER), itertools.repeat(False)
+    answer = etcd.state().votes("one", address="10.0.0.1", timeout=-1)
+    assert (answer["result"], answer["changes"]) == (False, {})
+    assert answer["comment"].endswith("it is still called a learner")
 
 
 def test_votes_in_a_test(etcd: Etcd) -> None:
