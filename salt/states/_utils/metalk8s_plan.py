@@ -131,7 +131,7 @@ def plan(cluster: Cluster, action: str, name: str, past: Past | None = None) -> 
     if problems:
         return Plan(tuple(problems), tuple(warnings), ())
     done = _done(action, machine, past)
-    steps = _with_neighbours(steps, action, machine, _neighbour_steps(cluster, machine, done))
+    steps = _with_neighbours(steps, machine, _neighbour_steps(cluster, machine, done))
     return Plan((), tuple(warnings), tuple(step._replace(done=step.id in done) for step in steps))
 
 
@@ -199,7 +199,6 @@ def _done(action: str, machine: Machine, past: Past | None) -> frozenset[str]:
     return frozenset(past.done) if is_same else frozenset()
 
 
-# -- what is refused ---------------------------------------------------------------------------
 def _common_problems(
     cluster: Cluster, action: str, name: str, machine: Machine | None
 ) -> list[str]:
@@ -304,7 +303,6 @@ def _voters(cluster: Cluster) -> list[Member]:
     return [member for member in cluster.members if not member.is_learner]
 
 
-# -- what is worth knowing ---------------------------------------------------------------------
 def _warnings(cluster: Cluster, action: str, machine: Machine, past: Past | None) -> list[str]:
     name, found = machine.name, []
     voters = {member.name for member in _voters(cluster)} - {name}
@@ -334,7 +332,6 @@ def _is_ours(past: Past | None) -> bool:
     return past is not None and (past.action == "remove" or "uncordon" in past.planned)
 
 
-# -- steps -------------------------------------------------------------------------------------
 def _deploy_steps(cluster: Cluster, machine: Machine, past: Past | None) -> list[Step]:
     name, first = machine.name, _bootstraps(cluster)[0]
     done, steps = _done("deploy", machine, past), []
@@ -383,20 +380,17 @@ def _neighbour_steps(cluster: Cluster, machine: Machine, done: frozenset[str]) -
     return steps
 
 
-def _with_neighbours(
-    steps: list[Step], action: str, machine: Machine, told: list[Step]
-) -> list[Step]:
-    """Put in when the others are told.
+def _with_neighbours(steps: list[Step], machine: Machine, told: list[Step]) -> list[Step]:
+    """Put in when the others are told of a machine that serves them, or was a member of etcd.
 
-    A machine that serves them comes after that: it joins etcd through their packet filters. Nobody
-    needs to know of one that only uses what others serve.
+    It joins etcd through their packet filters, so they are told before. Nobody needs to know of a
+    machine that only uses what others serve.
     """
-    ids = [step.id for step in steps]
-    if action == "deploy" and is_part(machine, CONTROLLING):
-        before = ids.index("highstate")
-        return steps[:before] + told + steps[before:]
-    # One that was a member of etcd is in their filters still.
-    return steps + told if action != "deploy" or "member" in ids else steps
+    ids, serves = [step.id for step in steps], is_part(machine, CONTROLLING)
+    if not serves and "member" not in ids:
+        return steps
+    before = ids.index("highstate") if serves and "highstate" in ids else len(ids)
+    return steps[:before] + told + steps[before:]
 
 
 def _turn(machine: Machine) -> tuple[int, str]:

@@ -67,7 +67,7 @@ def test_all_in_one_go(world: World, runner: Runner) -> None:
 
 def test_removal(world: World, runner: Runner) -> None:
     """Of what was deployed; afterwards nobody knows it."""
-    world.put(node("w"))
+    world.put(node("w", "master"))
     assert runner.deploy.run("w", "remove") == {"steps": 5, "changed": 5}
     assert world.runs()[0]["steps"][0]["result"]["comment"] == "evicted: a/b"
     assert world.jobs[2:4] == [

@@ -60,11 +60,13 @@ def test_joining() -> None:
 
 
 def test_nobody_needs_to_know_of_a_worker() -> None:
-    """With many of them, each would cost a look at all of the others."""
+    """With many of them, each that comes or goes would cost a look at all of the others."""
     new = machine("new", is_deployed=False, is_ready=False)
     plan = PLAN.plan(cluster(machine("a"), new), "deploy", "new")
     deployment = ("check", "enrol", "answer", "modules", "highstate", "ready")
     assert identities(plan) == [*deployment]
+    plan = PLAN.plan(cluster(machine("a"), machine("b")), "remove", "b")
+    assert identities(plan) == ["drain", "absent", "node", "forget"]
 
 
 @pytest.mark.parametrize(
