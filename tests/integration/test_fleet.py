@@ -169,11 +169,14 @@ def test_who_may_read_what(fleet: Fleet) -> None:
 
 
 class Writer:
-    """Counts up in the cluster, and knows how far it was told it has come."""
+    """Counts up in the cluster, and knows how far it was told it has come.
+
+    :ivar longest: seconds between two answers.
+    """
 
     def __init__(self, machine: Machine, server: str) -> None:
         self.machine, self.server = machine, server
-        self.acknowledged, self.gaps = 0, [0.0]
+        self.acknowledged, self.longest = 0, 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write)
 
@@ -194,9 +197,35 @@ class Writer:
             words += ["patch", "configmap", "counter", f"--patch={patch}"]
             if self.machine.call(*words).returncode == 0:
                 self.acknowledged = number
-                self.gaps.append(time.monotonic() - last)
+                self.longest = max(self.longest, time.monotonic() - last)
                 last = time.monotonic()
             self._stop.wait(0.2)
+
+
+# Pulled anew whenever one starts: whoever has the image serves it.
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  nodeSelector: {{kubernetes.io/hostname: {machine}}}
+  containers:
+    - name: one
+      image: registry.metalk8s.invalid/metalk8s-{version}/nginx:{nginx}
+      imagePullPolicy: Always
+      command: [sh, -c, exec sleep 1000]
+      securityContext: {{runAsUser: 0}}
+"""
+
+
+def starts_a_pod(fleet: Fleet, witness: Machine, name: str) -> None:
+    """Let a pod start on the worker, with an image that has to be pulled."""
+    version = fleet.first.version
+    nginx = witness.shell(f"ls /srv/scality/metalk8s-{version}/images/nginx").strip()
+    manifest = POD.format(name=name, machine=WORKER, version=version, nginx=nginx)
+    witness.kubectl("apply -f -", manifest)
+    witness.kubectl(f"wait --for=condition=Ready pod/{name} --timeout=180s")
+    witness.kubectl(f"delete pod {name} --wait=false")
 
 
 def test_any_master_may_die(fleet: Fleet) -> None:
@@ -217,6 +246,8 @@ def test_any_master_may_die(fleet: Fleet) -> None:
             while writer.acknowledged < reached + 10 and time.monotonic() < until:
                 time.sleep(0.5)
         assert writer.acknowledged >= reached + 10, "the API did not go on"
+        print(f"{dead} died: {writer.longest:.1f} s until the next answer")
+        starts_a_pod(fleet, witness, f"after-{dead}")
         read = witness.shell(f"{KUBECTL} get configmap counter -o 'jsonpath={{.data.number}}'")
         assert int(read) >= writer.acknowledged
         docker("start", everybody[dead].name)
