@@ -228,7 +228,8 @@ def tail(output: str) -> str:
 def failure(argv: Sequence[str], status: int, output: str, solution: str = "") -> BuildError:
     """Return the error for a program that ended badly, in words."""
     last = tail(output)
-    if FULL_DISK.search(output):
+    # Its last words alone: a run of tests may name a full disk and fail for another reason.
+    if FULL_DISK.search(last):
         return SpaceError(f"{argv[0]} ran out of disk space", details=last)
     how = f"exit status {status}" if status > 0 else f"signal {_signal_name(-status)}"
     failed = CommandError(

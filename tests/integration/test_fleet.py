@@ -227,7 +227,7 @@ def starts_a_pod(fleet: Fleet, witness: Machine, name: str) -> None:
     manifest = POD.format(name=name, machine=WORKER, version=version, nginx=nginx)
     witness.kubectl("apply -f -", manifest)
     witness.kubectl(f"wait --for=condition=Ready pod/{name} --timeout=180s")
-    witness.kubectl(f"delete pod {name} --wait=false")
+    witness.kubectl(f"delete pod {name} --grace-period=1 --timeout=120s")
 
 
 def test_any_master_may_die(fleet: Fleet) -> None:

@@ -83,6 +83,11 @@ def test_a_full_disk_is_recognised(message):
     assert message in caught.value.details
 
 
+def test_a_full_disk_in_the_middle_is_none():
+    with pytest.raises(CommandError, match="sh failed"):
+        process.run(["sh", "-c", "echo 'tests/test_disk.py::test[ENOSPC]'; seq 30; exit 1"])
+
+
 @pytest.mark.parametrize(
     ("name", "value", "passes"),
     [

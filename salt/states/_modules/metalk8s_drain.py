@@ -142,7 +142,10 @@ def _complaint(name: str, pods: list[dict[str, Any]], blocked: dict[str, str], t
 
 
 def _is_lone(pod: dict[str, Any]) -> bool:
-    return not _controller(pod) and pod.get("status", {}).get("phase") not in FINISHED
+    """Tell whether a drain would lose a pod; one that somebody has deleted is lost already."""
+    is_leaving = "deletionTimestamp" in pod["metadata"]
+    is_over = is_leaving or pod.get("status", {}).get("phase") in FINISHED
+    return not is_over and not _controller(pod)
 
 
 def _controller(pod: dict[str, Any]) -> str:

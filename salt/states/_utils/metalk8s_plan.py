@@ -33,6 +33,7 @@ STEPS = {
     "forget": ("Forget {}", "metalk8s_enrolment.forget"),
 }
 NEIGHBOURS = "neighbours-"  # and the machine's name: the step's identity
+NEIGHBOUR_STATES = ("metalk8s.neighbours",)
 
 
 class Machine(NamedTuple):
@@ -150,8 +151,8 @@ def planned(
     )
     before = None
     if past is not None:
-        planned, done = tuple(past["planned"]), tuple(past["done"])
-        before = Past(past["action"], _machine(past["machine"]), planned, done)
+        ids = tuple(past["planned"]), tuple(past["done"])
+        before = Past(past["action"], _machine(past["machine"]), *ids)
     found = plan(known, action, name, before)
     return {
         "problems": list(found.problems),
@@ -205,8 +206,7 @@ def _common_problems(
     problems = []
     if action not in ACTIONS:
         problems.append(f"There is no action {action}, only {', '.join(ACTIONS)}")
-    count = len(_bootstraps(cluster))
-    if count != 1:
+    if (count := len(_bootstraps(cluster))) != 1:
         problems.append(f"One Node has to have the role bootstrap, {count} have it")
     if machine is None or (action == "deploy" and _find(cluster, name) is None):
         problems.append(f"The cluster has no Node {name}: apply its manifest first")
@@ -272,8 +272,7 @@ def _leaving_problems(cluster: Cluster, name: str) -> list[str]:
     if len(healthy) < quorum(len(voters)):
         count = f"{len(healthy)} of its {len(voters)} members are healthy"
         return [f"etcd has no quorum: {count}. Mend the machines of the others first"]
-    rest = [member for member in voters if member.name != name]
-    if not rest:
+    if not (rest := [member for member in voters if member.name != name]):
         return [f"{name} is the last member of etcd: without it, the cluster's data are gone"]
     alive = [member for member in rest if member.is_healthy]
     if len(alive) < quorum(len(rest)):
@@ -305,9 +304,8 @@ def _voters(cluster: Cluster) -> list[Member]:
 
 def _warnings(cluster: Cluster, action: str, machine: Machine, past: Past | None) -> list[str]:
     name, found = machine.name, []
-    voters = {member.name for member in _voters(cluster)} - {name}
-    if action == "deploy" and is_part(machine, STORING):
-        voters.add(name)
+    joining = {name} if action == "deploy" and is_part(machine, STORING) else set()
+    voters = {member.name for member in _voters(cluster)} - {name} | joining
     if len(voters) and len(voters) % 2 == 0:
         found.append(f"etcd will have {len(voters)} members: with one less it bears as many losses")
     if action == "deploy" and not machine.is_schedulable and not _is_ours(past):
@@ -336,8 +334,8 @@ def _deploy_steps(cluster: Cluster, machine: Machine, past: Past | None) -> list
     name, first = machine.name, _bootstraps(cluster)[0]
     done, steps = _done("deploy", machine, past), []
     if "bootstrap" not in machine.roles:
-        steps += [_step("check", first, name, name), _step("enrol", first, name, name)]
-    steps += [_step("answer", name, name), _step("modules", name, name)]
+        steps = [_step(identity, first, name, name) for identity in ("check", "enrol")]
+    steps += [_step(identity, name, name) for identity in ("answer", "modules")]
     if not is_part(machine, STORING):
         steps += _member_steps(cluster, name, done)
     steps += [_step("highstate", name, name), _step("ready", "", name, name)]
@@ -360,8 +358,7 @@ def _remove_steps(cluster: Cluster, action: str, machine: Machine, past: Past | 
 
 
 def _member_steps(cluster: Cluster, name: str, done: frozenset[str]) -> list[Step]:
-    is_member = any(member.name == name for member in cluster.members)
-    if not is_member and "member" not in done:
+    if "member" not in done and name not in {member.name for member in cluster.members}:
         return []
     first = _bootstraps(cluster)[0]
     remaining = [m.name for m in _voters(cluster) if m.is_healthy and m.name != name]
@@ -375,8 +372,7 @@ def _neighbour_steps(cluster: Cluster, machine: Machine, done: frozenset[str]) -
         identity, title = f"{NEIGHBOURS}{other.name}", f"Tell {other.name} of {machine.name}"
         can_be_told = other.is_deployed and (other.is_ready or identity in done)
         if other.name != machine.name and can_be_told:
-            words = (identity, title, other.name, "state.apply", ("metalk8s.neighbours",))
-            steps.append(Step(*words))
+            steps.append(Step(identity, title, other.name, "state.apply", NEIGHBOUR_STATES))
     return steps
 
 
@@ -390,7 +386,7 @@ def _with_neighbours(steps: list[Step], machine: Machine, told: list[Step]) -> l
     if not serves and "member" not in ids:
         return steps
     before = ids.index("highstate") if serves and "highstate" in ids else len(ids)
-    return steps[:before] + told + steps[before:]
+    return [*steps[:before], *told, *steps[before:]]
 
 
 def _turn(machine: Machine) -> tuple[int, str]:

@@ -123,6 +123,9 @@ def test_what_nothing_would_run_again(drain: Any, cluster: Cluster) -> None:
     assert drain.module.drain("n", force=True, grace=3)["changed"] is True
     assert {one["deleteOptions"]["gracePeriodSeconds"] for one in node.evictions} == {3}
     assert node.pods == {}
+    node = drain.of(pod("deleted", "", deletionTimestamp="now"))
+    node.looks["deleted"] = 2
+    assert drain.module.drain("n")["evicted"] == [], "it is lost already, and is waited for"
 
 
 def test_budgets(drain: Any) -> None:
