@@ -8,7 +8,6 @@ import pathlib
 RESOLVER = pathlib.Path("/etc/resolv.conf")
 # What systemd-resolved answers on, and the file in which it says whom it asks itself.
 STUB, RESOLVED = "127.0.0.53", pathlib.Path("/run/systemd/resolve/resolv.conf")
-INTERFACES = pathlib.Path("/sys/class/net")
 
 
 def address_in(cidrs: list[str], shared: str = "") -> dict[str, str]:
@@ -34,11 +33,6 @@ def address_in(cidrs: list[str], shared: str = "") -> dict[str, str]:
 def nth_address(cidr: str, number: int) -> str:
     """Give an address of a network by its number; 0 is the network's own."""
     return str(ipaddress.ip_network(cidr)[number])
-
-
-def mtu(interface: str) -> int:
-    """Give the most that one packet may carry on an interface, in bytes."""
-    return int((INTERFACES / interface / "mtu").read_text(encoding="ascii"))
 
 
 def resolver() -> str:

@@ -10,8 +10,6 @@ Run the container engine:
     - watch:
       - pkg: Install the container engine
       - file: Configure the container engine
-    - require:
-      - file: Describe the network of pods
 
 Load the image that holds a pod:
   metalk8s_image.loaded:

@@ -2,6 +2,7 @@
 include:
   - metalk8s.cluster.absent
   - metalk8s.kube-proxy.absent
+  - metalk8s.pod-network.absent
   - metalk8s.pod-security.absent
   - metalk8s.kube-scheduler.absent
   - metalk8s.kube-controller-manager.absent
