@@ -38,6 +38,8 @@ class FakeKernel:
             "fdb": lambda: list(self.forwarding.values()),
         }
         [what] = [word for word in argv if word in shown]
+        if "dev" in argv:
+            self._device(argv[-1])
         return json.dumps(shown[what]())
 
     def state(self):

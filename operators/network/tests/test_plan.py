@@ -112,6 +112,13 @@ def left_out(*nodes):
     return [one.name for one in taken], problems
 
 
+def test_no_machine_is_within_the_network_of_pods():
+    """Also where the site's networks are so wide that the pods' is in them."""
+    evil = peer(node("evil", "10.233.1.7", "10.233.9.0/24"))
+    taken, problems = believed([evil], "here", IPv4Network(PODS), [IPv4Network("10.0.0.0/8")])
+    assert (taken, len(problems)) == ([], 1)
+
+
 OLD, NEW = "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z"
 
 
