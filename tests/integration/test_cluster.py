@@ -309,9 +309,12 @@ def test_firewalld_lets_through_what_the_table_says(
     cluster.kubectl("delete pod web --ignore-not-found")  # of another test, on its way out
     cluster.kubectl("apply -f -", manifest)
     cluster.kubectl("wait --for=condition=Ready pod/web --timeout=60s")
+    masquerade = cluster.shell("nft list table ip metalk8s_pods")
     cluster.shell("systemctl start firewalld")
     try:
         assert not changed(cluster.apply("metalk8s.firewall"))
+        cluster.shell("firewall-cmd --reload")
+        assert cluster.shell("nft list table ip metalk8s_pods") == masquerade
         # firewalld empties what iptables wrote; kube-proxy looks after its own every 30 s.
         cluster.wait("iptables-save | grep -w 30080", 60)
         # A firewall answers slowly, or not at all: not every port there is.
