@@ -37,7 +37,11 @@ ENTRIES: Mapping[str, str] = {
     "SHA256SUM.sig": VERIFIER,
     "bootstrap.example.yaml": OPERATOR,
     "bootstrap.sh": OPERATOR,
+    "deploy-node.sh": OPERATOR,
+    "doctor.sh": OPERATOR,
+    "remove-node.sh": OPERATOR,
     **dict.fromkeys(document_check.FIRST, OPERATOR),
+    **{f"{STATES}{name.replace('.', '/')}.sls": OPERATOR for name in states.ORCHESTRATIONS},
     "keys/metalk8s.asc": OPERATOR,
     "keys/metalk8s.gpg": VERIFIER,
     "lock/debian.lock": OPERATOR,
@@ -104,12 +108,15 @@ def find(
 
 
 def _follow_states(check: Check, versions: Versions, called: Mapping[str, Collection[str]]) -> None:
+    own = [path for path in sorted(check.paths) if path.startswith((STATES, PILLAR))]
+    called = {**called, **states.named(own, check.text)}
+    called |= dict.fromkeys(states.ORCHESTRATIONS, (OPERATOR,))
     for machine in states.machines(check.text):
         files = states.Files(check.text, check.is_folder)
         Reader(files, machine, versions.metalk8s, versions.mount, check.wanted).follow(called)
-    own = [path for path in sorted(check.paths) if path.startswith((STATES, PILLAR))]
     text = [path for path in own if path.endswith((".sls", ".jinja", ".j2", ".py"))]
     states.read_modules(text, check.text, check.wanted)
+    states.read_names(check.paths, check.text, check.wanted)
 
 
 def _compare_functions(check: Check) -> None:

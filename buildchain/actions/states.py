@@ -14,7 +14,7 @@ import functools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +26,35 @@ if TYPE_CHECKING:
 STATES, PILLAR = "salt/", "pillar/"
 VERSIONS = "salt/metalk8s/versions.json"
 OURS = "metalk8s_"  # what Salt's own modules are never called
-SLS = re.compile(r"metalk8s(\.[a-z0-9-]+)+")
+SLS = re.compile(r"metalk8s(?:\.[a-z0-9-]+)+")
 ROLES = "metalk8s.roles."
 APPLIED = re.compile(r"\bstate\.apply\s+(metalk8s(?:\.[a-z0-9-]+)+)")
-CALL = re.compile(r"""\b(salt|__salt__|__states__)\[["'](\w+)\.(\w+)["']\]""")
+CALL = re.compile(r"""\b(salt|__salt__|__states__|__utils__)\[["'](\w+)\.(\w+)["']\]""")
+KINDS = {"__states__": "_states", "__utils__": "_utils"}  # and else `_modules`
+# Who calls modules by their names, as text: scripts, and through the master what runs on it.
+CALLER = re.compile(rf"[\w-]+\.sh$|{OURS}\w+/.*\.py$|{STATES}(_runners|_utils|_states)/.*\.py$")
+QUOTED = re.compile(rf"""(?<!\[)["']({OURS}\w+)(?:\.(\w+))?["']""")
+WORD = re.compile(rf"\b({OURS}\w+)(?:\.(\w+))?")
+# What an operator applies by its name, on the master.
+ORCHESTRATIONS = ("metalk8s.orchestrate.deploy_node", "metalk8s.orchestrate.remove_node")
+EXT_PILLAR = re.compile(rf"(?m)^ext_pillar:\n\s+- ({OURS}\w+):")
+NAMED = re.compile(rf'["\']({SLS.pattern})["\']')
+# The first machine, and one that has joined: with every role that one can have.
+ROLE_SETS = (("bootstrap",), ("etcd", "master"))
+FILE = re.compile(r"""["']salt://([\w./-]+)["']""")
 IMAGE = re.compile(r"""(?m)^[\s-]*["']?image["']?\s*:\s*["']?([^\s"',{}]+)""")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A kind of machine that packages are there for."""
+    """A kind of machine that packages are there for.
+
+    :param roles: in a cluster; states of the first machine are others than those of the rest.
+    """
 
     family: str
     release: str
+    roles: tuple[str, ...] = ()
 
     @property
     def grains(self) -> dict[str, object]:
@@ -116,7 +132,8 @@ class Reader:
             return self._files.text(f"{folder}{path}")
 
         known = salt_jinja.Value("_modules/metalk8s_map.py", "metalk8s/map.jinja", "metalk8s")
-        return salt_jinja.SaltEnvironment(read, machine, {"metalk8s_map.known": known})
+        roles = {"metalk8s:node:roles": list(self._machine.roles)}
+        return salt_jinja.SaltEnvironment(read, machine, {"metalk8s_map.known": known}, roles)
 
     def _want(self, path: str, who: str) -> None:
         self._wanted.files[path].add(who)
@@ -149,7 +166,9 @@ class Reader:
             self._follow_sls(folder, f"{name}.absent", f"{folder}{file}")
             if name.startswith(ROLES):
                 self._follow_sls(folder, f"{name}.certified", f"{folder}{file}")
-        for included in document.pop("include", None) or ():
+        included_names = document.pop("include", None)
+        # What only a machine can tell is no list: each component's `absent` is followed with it.
+        for included in included_names if isinstance(included_names, list) else ():
             self._follow_sls(folder, str(included), f"{folder}{file}")
         for function, arguments in _functions(document):
             self._take(function, arguments, f"{folder}{file}")
@@ -186,12 +205,18 @@ class Reader:
             self._wanted.images[match[0]].add(who)
         for image in IMAGE.findall(text):
             self._wanted.images[image].add(who)
+        for module in EXT_PILLAR.findall(text):
+            self._want(f"{STATES}_pillar/{module}.py", who)
 
     def _take(self, function: str, arguments: Mapping[str, Any], who: str) -> None:
         module, _, name = function.partition(".")
         if module.startswith(OURS):
             self._want(f"{STATES}_states/{module}.py", who)
             self._wanted.functions[f"{STATES}_states/{module}.py", name].add(who)
+        if function == "salt.runner":
+            runner, _, name = str(arguments["name"]).partition(".")
+            self._want(f"{STATES}_runners/{runner}.py", who)
+            self._wanted.functions[f"{STATES}_runners/{runner}.py", name].add(who)
         source = str(arguments.get("source", ""))
         if source.startswith("salt://"):
             file = source.removeprefix("salt://")
@@ -253,18 +278,48 @@ def machines(files: Callable[[str], str | None]) -> tuple[Machine, ...]:
         parameters = salt_jinja.read_yaml(text or "") or {}
         # A family without its parameters is still one: what reads them will say so.
         releases = parameters.get("supported_releases") or ["0"]
-        found += [Machine(family, str(release)) for release in releases]
+        found += [Machine(family, str(one), roles) for one in releases for roles in ROLE_SETS]
     return tuple(found)
 
 
 def read_modules(paths: Iterable[str], files: Callable[[str], str | None], wanted: Wanted) -> None:
-    """Take note of what templates and modules call of our own modules, rendered or not."""
+    """Take note of what templates and modules call of our own modules, rendered or not.
+
+    What modules send to machines, and not states, they name whole: ``"salt://…"``.
+    """
     for path in paths:
+        for file in FILE.findall(files(path) or "") if path.endswith(".py") else ():
+            wanted.files[f"{STATES}{file}"].add(path)
         for caller, module, name in CALL.findall(files(path) or ""):
             if module.startswith(OURS):
-                kind = "_states" if caller == "__states__" else "_modules"
-                file = f"{STATES}{kind}/{module}.py"
+                file = f"{STATES}{KINDS.get(caller, '_modules')}/{module}.py"
                 wanted.files[file].add(path)
+                wanted.functions[file, name].add(path)
+
+
+def named(paths: Iterable[str], files: Callable[[str], str | None]) -> dict[str, set[str]]:
+    """Return the states that what runs on the master applies by name, with who does."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in paths:
+        if path.startswith((f"{STATES}_runners/", f"{STATES}_utils/")):
+            for match in NAMED.finditer(files(path) or ""):
+                found[match[1]].add(path)
+    return found
+
+
+def read_names(paths: Collection[str], files: Callable[[str], str | None], wanted: Wanted) -> None:
+    """Take note of the modules that scripts, and what runs on the master, call by their names."""
+    for path in paths:
+        if not CALLER.match(path):
+            continue
+        for module, name in (QUOTED if path.endswith(".py") else WORD).findall(files(path) or ""):
+            runner, own = (f"{STATES}{kind}/{module}.py" for kind in ("_runners", "_modules"))
+            is_function = bool(name) and path.endswith(".py")
+            if runner not in paths and own not in paths and not is_function:
+                continue
+            file = runner if runner in paths else own
+            wanted.files[file].add(path)
+            if is_function:
                 wanted.functions[file, name].add(path)
 
 

@@ -35,6 +35,7 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
+    "plan": ("the plan of a deployment among a thousand machines", ()),
     "pull": ("our pulls beside skopeo and curl, as root", ()),
     "serve": ("the static registry beside docker-registry", ()),
     "verify": ("verify.sh beside openssl over the same files", ("iso",)),
@@ -44,6 +45,7 @@ CLIENTS = ("nginx", "openssl", "skopeo", "podman", "containerd", "ctr", "docker"
 COVERAGE = (
     "--cov=buildchain",
     "--cov=metalk8s_bootstrap",
+    "--cov=metalk8s_deployment",
     "--cov-report=term:skip-covered",
     "--cov-fail-under=85",
 )

@@ -186,6 +186,7 @@ class SaltEnvironment(jinja2.Environment):
         of the file that wants it, empty for the first.
     :param machine: grains, and what else templates find.
     :param values: functions of ``salt[…]`` that give what a template sets.
+    :param pillar: what ``pillar.get`` finds, by its key.
     """
 
     def __init__(
@@ -193,6 +194,7 @@ class SaltEnvironment(jinja2.Environment):
         read: Callable[[str, str], str | None],
         machine: Mapping[str, object],
         values: Mapping[str, Value] | None = None,
+        pillar: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", SaltTags],
@@ -215,6 +217,7 @@ class SaltEnvironment(jinja2.Environment):
                     name: functools.partial(self._value, value)
                     for name, value in (values or {}).items()
                 }
+                | {"pillar.get": functools.partial(_found, pillar or {})}
             ),
             "pillar": Unknown(),
             "opts": Unknown(),
@@ -243,7 +246,7 @@ class Functions(dict[str, Callable[..., Any]]):
     """``salt[…]``: the few that follow from their arguments, and stand-ins."""
 
     def __init__(self, more: Mapping[str, Callable[..., Any]]) -> None:
-        super().__init__({"pillar.get": _default, "slsutil.merge_all": merged, **more})
+        super().__init__({"slsutil.merge_all": merged, **more})
 
     def __missing__(self, name: str) -> Unknown:
         return Unknown()
@@ -252,7 +255,11 @@ class Functions(dict[str, Callable[..., Any]]):
         return Unknown()
 
 
-def _default(_key: str, default: object = None, **_options: object) -> object:
+def _found(
+    pillar: Mapping[str, object], key: str, default: object = None, **_options: object
+) -> object:
+    if key in pillar:
+        return copy.deepcopy(pillar[key])
     return Unknown() if default is None else default
 
 

@@ -197,7 +197,7 @@ def test_nothing_tried_to_leave(journey: Journey) -> None:
 def test_control_plane_runs(journey: Journey) -> None:
     """Every pod, each container of it."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-    for name in (*names, "repositories", "salt-master"):
+    for name in (*names, "balancer", "repositories", "salt-master"):
         pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
         journey.machine.wait(f"{pod} | grep -E '(1/1|2/2) +Running'", PATIENCE)
     journey.machine.kubectl(

@@ -97,9 +97,7 @@ def test_requests_say_nothing_of_what_is_in_it(cluster: Machine, key: str) -> No
     assert refused.endswith("what it sent is no public key in PEM")
 
 
-@pytest.mark.parametrize(
-    "policy", ["administrator", "apiserver_to_kubelets", "apiserver_to_etcd", "etcd_healthcheck"]
-)
+@pytest.mark.parametrize("policy", ["administrator", "apiserver_to_kubelets"])
 def test_nobody_gets_everything(cluster: Machine, key: str, policy: str) -> None:
     """Not even the machine itself, through the master."""
     assert ask(cluster, policy, key) == {

@@ -90,7 +90,7 @@ def test_node_is_ready(cluster: Machine) -> None:
 def test_control_plane_runs(cluster: Machine) -> None:
     """All pods, none of which was started twice."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
-    for name in (*names, "repositories", "salt-master"):
+    for name in (*names, "balancer", "repositories", "salt-master"):
         # The kubelet tells of its static pods once a minute.
         pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
         cluster.wait(f"{pod} | grep -E '1/1 +Running'")

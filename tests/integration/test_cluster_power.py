@@ -247,13 +247,14 @@ def test_these_questions_can_be_answered_otherwise(cluster: Machine) -> None:
 
 
 def test_who_reaches_etcd(cluster: Machine, answers: dict[tuple[str, str], dict[str, str]]) -> None:
-    """Whoever does has all of it: the API server, and machines with that role."""
+    """Whoever does has all of it: API servers, and machines with a member. No mere node does."""
     pairs = given(answers)
     server = {"server": f"{cluster.address}:2379", "path": "/version"}
     found = asked(cluster, [{**server, **pair_of_files(*pair)} for pair in pairs])
     reached = {pair for pair, answer in zip(pairs, found, strict=True) if answer["status"] == 200}
     assert reached == {pair for pair in pairs if TABLE[pair[1]]["authority"] == "etcd"}
-    assert {role for role, _ in reached} <= {"bootstrap", "etcd"}
+    assert {role for role, _ in reached} == {"bootstrap", "etcd", "master"}
+    assert {policy for role, policy in reached if role == "master"} == {"apiserver_to_etcd"}
     name = f"{PKI}/apiserver-etcd-client"
     own = {"certificate": f"{name}.crt", "key": f"{name}.key"}
     [accepted, nobody] = asked(cluster, [{**server, **own}, server])

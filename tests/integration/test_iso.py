@@ -17,6 +17,7 @@ pytestmark = pytest.mark.integration
 
 IMAGES = {
     "etcd": "3.4.23",
+    "haproxy": "2.6.12",
     "keepalived": "2.2.7",
     "kube-apiserver": "1.20.2",
     "kube-controller-manager": "1.20.2",

@@ -42,7 +42,12 @@ def sls_names() -> list[str]:
 def bootstrap(**more: Any) -> dict[str, Any]:
     """Give the pillar of the first machine, with more in its configuration."""
     node = {"roles": ["bootstrap"]}
-    return {"metalk8s": {"bootstrap": {"networks": NETWORKS, **more}, "node": node}}
+    # What whoever deploys or removes a machine says.
+    asked = {"node_name": "joining"}
+    return {
+        "metalk8s": {"bootstrap": {"networks": NETWORKS, **more}, "node": node},
+        "orchestrate": asked,
+    }
 
 
 BOOTSTRAP = bootstrap()
@@ -77,6 +82,72 @@ CHOICES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     ),
 }
 VERSIONS: dict[str, Any] = json.loads((HERE / "data/versions.json").read_text(encoding="utf-8"))
+OWN, OTHERS = "10.100.0.2", {"first": "10.100.0.5", "third": "10.100.0.7"}
+
+
+def joined(roles: tuple[str, ...]) -> dict[str, Any]:
+    """Give the pillar of a machine that joined a cluster of two others, as the master makes it."""
+    version = VERSIONS["metalk8s"]["version"]
+    masters = ["bootstrap", "etcd", "master"]
+    machines = {"node": (OWN, list(roles))}
+    machines |= {name: (address, masters) for name, address in OTHERS.items()}
+    nodes = {
+        name: {"roles": has, "version": version, "address": address, "pod_cidr": ""}
+        for name, (address, has) in machines.items()
+    }
+    authorities = ("kubernetes", "etcd", "front_proxy", "repositories", "salt")
+    keys = {key.removeprefix("keys/").replace("/", "-") for key in SIGNING_KEYS}
+    return {
+        "metalk8s": {
+            "bootstrap": {"networks": NETWORKS, "ca": {"minion": "first"}},
+            "site": {},
+            "node": {"version": version, "roles": list(roles)},
+            "nodes": nodes,
+            "authorities": dict.fromkeys(authorities, "a certificate\n"),
+            "signing_keys": dict.fromkeys(keys, "a key\n"),
+        }
+    }
+
+
+SIGNING_KEYS = {"keys/metalk8s.asc"} | {
+    key
+    for releases in VERSIONS["signing_keys"].values()
+    for keys in releases.values()
+    for key in keys
+}
+# Machines that joined, by the roles that their Nodes are labelled with.
+JOINED = {"worker": ("node",), "infra": ("infra",), "master": ("etcd", "master")}
+JOINED_MACHINES: dict[str, dict[str, Any]] = {
+    f"{platform}-{name}": {
+        "grains": grains,
+        "pillar": joined(roles),
+        "sls": [
+            *(f"metalk8s.roles.{role}{end}" for role in roles for end in ("", ".absent")),
+            *("metalk8s.salt-minion", "metalk8s.neighbours", "metalk8s.renewal.certified"),
+        ],
+    }
+    for platform, grains in PLATFORMS.items()
+    for name, roles in JOINED.items()
+}
+
+
+def one_of_three(*roles: str) -> dict[str, Any]:
+    """Give the pillar of a machine in a cluster with a virtual address and two other masters."""
+    masters = ["bootstrap", "etcd", "master"]
+    machines = {"node": ("10.100.0.2", [*roles]), "first": ("10.100.0.5", masters)}
+    machines["third"] = ("10.100.0.7", ["etcd", "master"])
+    nodes = {
+        name: {"roles": has, "version": "", "address": address, "pod_cidr": ""}
+        for name, (address, has) in machines.items()
+    }
+    pillar = bootstrap(apiServer={"host": VIP, "keepalived": KEEPALIVED}, ca={"minion": "first"})
+    authorities = dict.fromkeys(("kubernetes", "etcd", "front_proxy", "repositories", "salt"), "")
+    more = {"node": {"roles": [*roles]}, "nodes": nodes, "authorities": authorities}
+    return {"metalk8s": pillar["metalk8s"] | more}
+
+
+# Machines that leave, by their roles.
+LEAVING = {"worker": ("node",), "master": ("etcd", "master"), "first": ("bootstrap",)}
 
 
 @pytest.fixture(scope="session")
@@ -113,6 +184,7 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         }
         for name, pillar in STRANGERS.items()
     }
+    machines |= JOINED_MACHINES
     for roles, more in CHOICES.values():
         node = {"version": VERSIONS["metalk8s"]["version"], "roles": list(roles)}
         pillar = BOOTSTRAP["metalk8s"] | {"node": node, "site": more}
@@ -121,6 +193,14 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
             "pillar": {"metalk8s": pillar},
             "sls": [f"metalk8s.roles.{role}{end}" for role in roles for end in ("", ".absent")],
         }
+    machines |= {
+        f"leaving {name}": {
+            "grains": debian,
+            "pillar": one_of_three(*roles),
+            "sls": ["metalk8s.machine.absent", "metalk8s.keepalived"],
+        }
+        for name, roles in LEAVING.items()
+    }
     machines["example of pillar"] = {
         "grains": debian,
         "pillar": str(TREE / "pillar.example"),

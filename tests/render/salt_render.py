@@ -20,6 +20,7 @@ import logging
 import pathlib
 import shutil
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import salt.config
@@ -185,6 +186,26 @@ def render_top(high_state: salt.state.HighState) -> list[str]:
     return matches
 
 
+def runner_of(states: pathlib.Path) -> Callable[..., Any]:
+    """Answer as the Salt master's runner would: with a plan for one of three machines."""
+    file = states / "_utils/metalk8s_plan.py"
+    spec = importlib.util.spec_from_file_location("metalk8s_plan", file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} can't be loaded")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    roles = {"first": ["bootstrap"], "second": ["etcd", "master"], "joining": ["node"]}
+    machines = [{"name": name, "roles": has, "version": "1"} for name, has in roles.items()]
+    members = [{"name": name} for name in ("first", "second")]
+
+    def run(name: str, kwarg: dict[str, str]) -> Any:
+        assert name == "metalk8s_deploy.plan"
+        cluster = {"machines": machines, "members": members}
+        return module.planned(cluster, kwarg["action"], kwarg["node"])
+
+    return run
+
+
 def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]:
     """Render everything that is asked of one machine."""
     states = pathlib.Path(request["states"])
@@ -197,6 +218,7 @@ def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str
         # The only file of the machine that is read for a value: of ours, not of whose test this is.
         resolver = machine.get("resolver", "/etc/resolv.conf")
         high_state.state.functions["metalk8s_network.resolver"] = lambda: resolver
+        high_state.state.functions["saltutil.runner"] = runner_of(states)
         files: dict[str, dict[str, Any]] = {}
         probe = render_sls("map_probe", high_state, states, files)
         found = probe["states"]

@@ -125,7 +125,9 @@ def main() -> None:
     key = call["x509.create_private_key"](keysize=2048)
     public = call["x509.get_public_key"](key)
     own = {}
-    for policy in known["policies"]:
+    for policy, said in known["policies"].items():
+        if not set(said["roles"]) & set(known["machine"]["roles"]):
+            continue
         answer = call["metalk8s_certificates.issue"](policy, public)
         own[policy] = {
             "read": call["x509.read_certificate"](answer["certificate"]),

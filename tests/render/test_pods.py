@@ -62,6 +62,7 @@ def found(request: pytest.FixtureRequest, rendered: dict[str, Any]) -> list[tupl
 def test_all_are_looked_at(rendered: dict[str, Any], platform: str) -> None:
     """A pod that these tests do not find is one that nobody checks."""
     assert sorted(metadata["name"] for metadata, _ in pods(rendered, platform)) == [
+        "balancer",
         "etcd",
         *(["keepalived"] if platform.endswith(VARIANT) else []),
         "kube-apiserver",

@@ -6,6 +6,7 @@ import tomllib
 from typing import Any
 
 import pytest
+import yaml
 
 from buildchain import catalog
 
@@ -29,20 +30,59 @@ def components(rendered: dict[str, Any], machine: str, sls: str) -> set[str]:
 def test_a_role_that_leaves_takes_nothing_that_another_needs(
     rendered: dict[str, Any], role: str, other: str
 ) -> None:
-    """A machine that is left by both has nothing of either: the last one takes it."""
+    """Of each set of roles: tests/unit/salt/test_machine_roles.py."""
     machine = "etcd master"
     assert rendered[machine]["errors"] == []
     stays = components(rendered, machine, f"metalk8s.roles.{other}")
     gone = components(rendered, machine, f"metalk8s.roles.{role}.absent")
     assert gone
     assert not gone & stays
-    alone = components(rendered, "debian-12", f"metalk8s.roles.{role}.absent")
-    assert alone == components(rendered, "debian-12", f"metalk8s.roles.{role}")
+    states = rendered["debian-12"]["sls"][f"metalk8s.roles.{role}.absent"]["states"]
+    assert [state["function"] for state in states] == ["test.nop"], "bootstrap needs all of it"
 
 
-@pytest.mark.parametrize("role", ROLES)
-def test_pods_are_waited_for_before_their_files_go(rendered: dict[str, Any], role: str) -> None:
+def test_nothing_goes_while_others_count_on_the_member(rendered: dict[str, Any]) -> None:
+    """It is asked before all else: what follows would stop it, its files or none."""
+    for sls in ("roles.bootstrap.absent", "etcd.absent"):
+        first = rendered["debian-12"]["sls"][f"metalk8s.{sls}"]["states"][0]
+        assert first["function"] == "metalk8s_etcd.left"
+
+
+def used_by_pods(rendered: dict[str, Any], machine: str, sls: str) -> dict[str, set[str]]:
+    """Say which files and folders of the machine each static pod has, by its manifest."""
+    found = {}
+    for state in rendered[machine]["sls"][sls]["states"]:
+        if state["function"] == MANAGED:
+            volumes = yaml.safe_load(state["file"]["text"])["spec"]["volumes"]
+            paths = {v["hostPath"]["path"] for v in volumes if "hostPath" in v}
+            found[state["arguments"]["name"]] = paths | set(state["arguments"]["config_files"])
+    return found
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_a_pod_uses_goes_after_it(rendered: dict[str, Any], machine: str) -> None:
+    """Its certificates, its configuration and its data, and the folders that they are in."""
+    used = used_by_pods(rendered, machine, "metalk8s.roles.bootstrap")
+    runs = set(used)
+    assert len(runs) >= 6
+    for state in rendered[machine]["sls"]["metalk8s.roles.bootstrap.absent"]["states"]:
+        name = state["arguments"]["name"]
+        if state["function"] == POD:
+            runs.discard(name)
+        if state["function"] == "file.absent":
+            users = {
+                pod
+                for pod in runs
+                for path in used[pod]
+                if path == name or path.startswith(f"{name}/")
+            }
+            assert not users, f"{state['id']}: {name}"
+    assert not runs
+
+
+def test_pods_are_waited_for_before_their_files_go(rendered: dict[str, Any]) -> None:
     """No manifest is only deleted: the kubelet would still run what it says."""
+    role = "bootstrap"
     absent = rendered["debian-12"]["sls"][f"metalk8s.roles.{role}.absent"]["states"]
     forward = rendered["debian-12"]["sls"][f"metalk8s.roles.{role}"]["states"]
     run = {
@@ -129,7 +169,7 @@ def test_loopback_is_never_open_to_neighbours(
     def order(sls: str) -> list[str]:
         return [state["id"] for state in rendered[machine]["sls"][sls]["states"]]
 
-    forward, back = order(f"metalk8s.roles.{role}"), order(f"metalk8s.roles.{role}.absent")
+    forward, back = order(f"metalk8s.roles.{role}"), order("metalk8s.roles.bootstrap.absent")
     loaded = forward.index("The rules of MetalK8s are loaded")
     for later in (
         "Have the settings of the kernel at every start",

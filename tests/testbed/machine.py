@@ -32,6 +32,12 @@ KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 # Salt without the master: some states stop it, and any of them can be applied in a test.
 LOCAL = "/root/salt"
 SALT_CALL = f"salt-call --local --config-dir={LOCAL} --log-level=critical --out=json"
+# Where states look for what the cluster says of its machines.
+NODES = {
+    "kubeconfig": "/etc/metalk8s/salt-master/site/kubeconfig",
+    "kept": "/var/lib/metalk8s/salt-master/metalk8s-nodes.json",
+    "keep": False,
+}
 # As a site would have that has moved: nobody is there.
 NAME_SERVER = "192.0.2.53"
 # Of a machine with a virtual address; a word that is found wherever it goes.
@@ -155,10 +161,8 @@ def started(
         Sniffer(bridge) as sniffer,
         container(image, network, *volumes) as name,
     ):
-        inspected = json.loads(docker("inspect", name))[0]
-        found = inspected["NetworkSettings"]["Networks"][network]
-        machine = Machine(name, version, found["IPAddress"], network)
-        subnet = ipaddress.ip_network(f"{machine.address}/{found['IPPrefixLen']}", strict=False)
+        address, subnet = placed(name, network)
+        machine = Machine(name, version, address, network)
         sniffer.inside = subnet
         # The engine gives its addresses from the beginning.
         machine.vip = str(subnet[-2]) if keepalived else ""
@@ -167,11 +171,13 @@ def started(
 
 
 @contextlib.contextmanager
-def container(image: str, network: str, *volumes: str) -> Iterator[str]:
+def container(
+    image: str, network: str, *volumes: str, hostname: str = "bootstrap"
+) -> Iterator[str]:
     """Start a node on a network; it is gone afterwards."""
     lines = (NODE / "run.args").read_text(encoding="utf-8").splitlines()
     name = docker(
-        *("run", "--detach", "--hostname=bootstrap", f"--network={network}"),
+        *("run", "--detach", f"--hostname={hostname}", f"--network={network}"),
         *(line for line in lines if line and not line.startswith("#")),
         *(f"--volume={volume}" for volume in volumes),
         image,
@@ -180,6 +186,13 @@ def container(image: str, network: str, *volumes: str) -> Iterator[str]:
         yield name
     finally:
         docker("rm", "--force", "--volumes", name)
+
+
+def placed(name: str, network: str) -> tuple[str, ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Return the address of a container in a network, and the network's."""
+    found = json.loads(docker("inspect", name))[0]["NetworkSettings"]["Networks"][network]
+    address = str(found["IPAddress"])
+    return address, ipaddress.ip_network(f"{address}/{found['IPPrefixLen']}", strict=False)
 
 
 def _settle(machine: Machine, subnet: ipaddress.IPv4Network | ipaddress.IPv6Network) -> None:
@@ -209,6 +222,9 @@ def _settle(machine: Machine, subnet: ipaddress.IPv4Network | ipaddress.IPv6Netw
         "pillarenv_from_saltenv": True,
         "file_roots": {environment: [f"{tree}/salt"]},
         "pillar_roots": {environment: [f"{tree}/pillar"]},
+        "module_dirs": [f"{tree}/salt"],
+        "ext_pillar_first": True,
+        "ext_pillar": [{"metalk8s_nodes": NODES}],
     }
     machine.write(f"{LOCAL}/minion", json.dumps(local))
 

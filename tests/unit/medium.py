@@ -101,9 +101,16 @@ Load the image:
     "_modules/metalk8s_pods.py": "def digest(name):\n    pass\n",
     "_modules/metalk8s_map.py": "def known(saltenv):\n    pass\n",
     "_modules/metalk8s_network.py": "def address(network):\n    pass\n",
+    "metalk8s/orchestrate/deploy_node.sls": "Go on:\n  metalk8s_run.done: []\n",
+    "metalk8s/orchestrate/remove_node.sls": "Go back:\n  metalk8s_run.done: []\n",
+    "_states/metalk8s_run.py": "STEP = 'metalk8s_drain.drain'\n\ndef done(name):\n    pass\n",
+    "_modules/metalk8s_drain.py": "def drain(name):\n    pass\n",
 }
 SCRIPTS = {
     "bootstrap.example.yaml": "{}",
+    "deploy-node.sh": "",
+    "doctor.sh": "",
+    "remove-node.sh": "",
     "verify.sh": "manifest=$root/MANIFEST\n",
     "bootstrap.sh": 'sh "$root/verify.sh" "$root" || echo See docs/reference/errors.md.\n'
     "python3 -m metalk8s_install\n",

@@ -139,6 +139,10 @@ LEFT_OVER = "is on the medium, nothing refers to it"
             changed("docs/how-to/web.md", "../README.md", "../../README.md"),
             "README.md is not on the medium, docs/how-to/web.md wants it",
         ),
+        (
+            changed("salt/_modules/metalk8s_pods.py", "pass", 'return "salt://metalk8s/web/x.sh"'),
+            "salt/metalk8s/web/x.sh is not on the medium, salt/_modules/metalk8s_pods.py wants it",
+        ),
         ({**complete(), "docs/how-to/lost.md": b""}, f"docs/how-to/lost.md {LEFT_OVER}"),
         ({**complete(), "docs/html/lost.html": b""}, f"docs/html/lost.html {LEFT_OVER}"),
         (

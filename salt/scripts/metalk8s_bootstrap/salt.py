@@ -62,6 +62,8 @@ class Salt:
             "pillarenv_from_saltenv": True,
             "file_roots": {self.environment: [f"{place}/salt"]},
             "pillar_roots": {self.environment: [f"{place}/pillar"]},
+            "ext_pillar_first": True,
+            "ext_pillar": [{"metalk8s_nodes": self._nodes}],
             **modules,
         }
         repeated = {
@@ -71,6 +73,16 @@ class Salt:
         }
         for folder, settings in ((LOCAL_CONFIGURATION, local), (REPEATED_CONFIGURATION, repeated)):
             self.system.write(f"{folder}/minion", json.dumps(settings, indent=1) + "\n")
+
+    @property
+    def _nodes(self) -> dict[str, object]:
+        """Say where the cluster says which machines it has, once there is one."""
+        master = self.medium.parameters["salt_master"]
+        return {
+            "kubeconfig": f"{master['config_folder']}/site/kubeconfig",
+            "kept": f"{master['data']}/metalk8s-nodes.json",
+            "keep": False,
+        }
 
     @property
     def has_master(self) -> bool:

@@ -1,13 +1,14 @@
 """Certificates, each by a policy: who may have it, who it says that is, and what it is good for.
 
-For the machine that has the authorities. The policies are a file, which states write there out of
-``parameters/certificates.yaml``. Whoever asks brings the name of a policy and a public key, and
-nothing else: subject, usages, names and lifetime are the policy's.
+The policies are a file, which states write out of ``parameters/certificates.yaml``. Whoever asks
+brings the name of a policy and a public key, and nothing else: subject, usages, names and lifetime
+are the policy's. The machine with the authorities signs; every other one asks it.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import logging
 import pathlib
 import re
@@ -21,9 +22,9 @@ POLICIES = "/etc/metalk8s/pki/policies.yaml"
 KEY_USAGES = ("digitalSignature", "keyEncipherment")
 # May do anything, whatever the API server's rules say.
 ALMIGHTY = "system:masters"
-# Of this authority, the API server believes whom its holders say that somebody is (X-Remote-Group).
-IMPERSONATING = "front_proxy"
 ROLE = "node-role.kubernetes.io/"
+PLAIN = "node"  # what a machine without a role's label is
+PATIENCE = 60  # seconds until another machine has answered
 # Salt takes paths of files in the place of keys: this is neither one nor a private key.
 PUBLIC_KEY = re.compile(
     r"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=]{1,76}\n){1,50}-----END PUBLIC KEY-----\n?"
@@ -37,7 +38,7 @@ class RefusedError(Exception):
 
 
 def issue(policy: str, public_key: str) -> dict[str, str]:
-    """Sign a certificate for this machine itself.
+    """Get a certificate for this machine itself.
 
     :param policy: its name in the table.
     :param public_key: PEM.
@@ -47,9 +48,27 @@ def issue(policy: str, public_key: str) -> dict[str, str]:
     try:
         known = _known()
         minion = known["machine"]["id"]
+        if "signer" in known:
+            return _asked(known["signer"], policy, public_key)
         return {"certificate": _signed(known, policy, known["machine"], public_key)}
     except RefusedError as reason:
         return {"refused": _sentence(minion, policy, reason)}
+
+
+def issue_for(minion: str, policy: str, public_key: str) -> dict[str, str]:
+    """Sign a certificate for another machine, before there is a minion on it that could ask.
+
+    No peer may call it: the Salt master passes only ``issue_to_minion`` on.
+
+    :return: as for ``issue``.
+    """
+    try:
+        known = _known()
+        if not _policy(known, policy).get("through_master"):
+            raise RefusedError("it is not given to other machines")
+        return {"certificate": _signed(known, policy, _stranger(known, minion), public_key)}
+    except RefusedError as reason:
+        return {"refused": _sentence(_short(minion), policy, reason)}
 
 
 def issue_to_minion(policy: str, public_key: str, **publication: Any) -> dict[str, str]:
@@ -67,7 +86,7 @@ def issue_to_minion(policy: str, public_key: str, **publication: Any) -> dict[st
         _refuse_wishes(publication)
         known = _known()
         _refuse_almighty(known, policy)
-        machine = known["machine"] if minion == known["machine"]["id"] else _stranger(minion)
+        machine = known["machine"] if minion == known["machine"]["id"] else _stranger(known, minion)
         certificate = _signed(known, policy, machine, public_key)
     except RefusedError as reason:
         refused = _sentence(_short(minion or "Somebody"), policy, reason)
@@ -115,7 +134,7 @@ def why_new(policy: str, certificate: str, public_key: str) -> str:
 def _known() -> dict[str, Any]:
     file = pathlib.Path(POLICIES)
     if not file.is_file():
-        raise RefusedError("there are no certificate authorities here")
+        raise RefusedError("there are no certificate policies here")
     known = yaml.safe_load(file.read_text(encoding="utf-8"))
     assert isinstance(known, dict)
     return known
@@ -140,16 +159,16 @@ def _refuse_almighty(known: dict[str, Any], name: str) -> None:
     policy = _policy(known, name)
     if ALMIGHTY in policy["subject"].values():
         raise RefusedError(f"the Salt master gets none of the group {ALMIGHTY} for anybody")
-    if policy["authority"] == IMPERSONATING:
-        raise RefusedError("the Salt master gets none of the front proxy's authority for anybody")
     if policy.get("through_master") is not True:
         raise RefusedError("it is not given through the Salt master")
 
 
-def _stranger(minion: str) -> dict[str, Any]:
-    """Say what the cluster knows of another machine: the roles that its Node is labelled with.
+def roles_of(minion: str) -> list[str]:
+    """Name the roles that the Node of a machine is labelled with.
 
-    A kubelet cannot change these labels of its own Node (NodeRestriction), as it can its addresses.
+    A kubelet cannot change these labels of its own Node (NodeRestriction).
+
+    :raises RefusedError: there is no such Node, or nobody says.
     """
     if not NODE.fullmatch(minion):
         raise RefusedError("no node can have that name")
@@ -157,9 +176,35 @@ def _stranger(minion: str) -> dict[str, Any]:
         node = __salt__["metalk8s_kubernetes.get"]("v1", "Node", minion)
     except Exception as error:
         raise RefusedError(f"the API server does not say what it is: {error}") from error
-    labels = (node or {"metadata": {}})["metadata"].get("labels", {})
+    if node is None:
+        return []
+    labels = node["metadata"].get("labels") or {}
     roles = sorted(label.removeprefix(ROLE) for label in labels if label.startswith(ROLE))
-    return {"id": minion, "roles": roles, "address": ""}
+    return roles or [PLAIN]
+
+
+def _stranger(known: dict[str, Any], minion: str) -> dict[str, Any]:
+    """Say what the cluster knows of another machine.
+
+    Its address is what an operator deployed it at: a kubelet can change the annotations of its own
+    Node, and would get a certificate for the address of another machine.
+    """
+    file = pathlib.Path(known["machines"])
+    pinned = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    address = pinned.get(minion, {}).get("address", "")
+    return {"id": minion, "roles": roles_of(minion), "address": address}
+
+
+def _asked(signer: str, policy: str, public_key: str) -> dict[str, str]:
+    """Let the machine with the authorities sign, through the Salt master."""
+    answers = __salt__["publish.publish"](
+        signer, "metalk8s_certificates.issue_to_minion", [policy, public_key], timeout=PATIENCE
+    )
+    answer = (answers or {}).get(signer)
+    if not isinstance(answer, dict):
+        said = f"{signer} did not answer through the Salt master" if not answer else str(answer)
+        raise RefusedError(said)
+    return answer
 
 
 def _wanted(known: dict[str, Any], name: str, machine: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,9 @@ import yaml
 
 ADMINISTRATOR = "/etc/kubernetes/admin.conf"
 MANAGER = "metalk8s"
-PRIVATE = "/run"  # in memory, for what OpenSSL takes from a file only
+# In memory, for what OpenSSL takes from a file only: the second one where the first is read-only.
+PRIVATE = "/run"
+SHARED = "/dev/shm"  # noqa: S108  (mkstemp makes a file that nobody else can open)
 TIMEOUT = 30  # seconds, for one answer
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
@@ -51,7 +53,8 @@ class Client:
         self.server = urllib.parse.urlsplit(cluster["server"])
         trusted = base64.b64decode(cluster["certificate-authority-data"]).decode("ascii")
         self.tls = ssl.create_default_context(cadata=trusted)
-        descriptor, name = tempfile.mkstemp(prefix=".kubeconfig-", dir=PRIVATE)
+        folder = PRIVATE if os.access(PRIVATE, os.W_OK) else SHARED
+        descriptor, name = tempfile.mkstemp(prefix=".kubeconfig-", dir=folder)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(base64.b64decode(user["client-certificate-data"]))
@@ -99,6 +102,21 @@ class Client:
 
         :raises ApiError: the API has no such kind.
         """
+        resource, root = self._kind(api_version, kind)
+        middle = f"/namespaces/{namespace or 'default'}" if resource["namespaced"] else ""
+        return f"{root}{middle}/{resource['name']}/{name}"
+
+    def collection(self, api_version: str, kind: str, namespace: str = "") -> str:
+        """Name all objects of a kind, those of one namespace or of all.
+
+        :raises ApiError: the API has no such kind.
+        """
+        resource, root = self._kind(api_version, kind)
+        middle = f"/namespaces/{namespace}" if namespace and resource["namespaced"] else ""
+        return f"{root}{middle}/{resource['name']}"
+
+    def _kind(self, api_version: str, kind: str) -> tuple[dict[str, Any], str]:
+        """Return what the API says of a kind, and where its version begins."""
         root = f"/api/{api_version}" if "/" not in api_version else f"/apis/{api_version}"
         if (api_version, kind) not in self.plurals:
             found = [r for r in self.call("GET", root)["resources"] if r["kind"] == kind]
@@ -106,9 +124,7 @@ class Client:
             if not own:
                 raise ApiError(NOT_FOUND, f"the API has no {kind} of {api_version}")
             self.plurals[(api_version, kind)] = own[0]
-        resource = self.plurals[(api_version, kind)]
-        middle = f"/namespaces/{namespace or 'default'}" if resource["namespaced"] else ""
-        return f"{root}{middle}/{resource['name']}/{name}"
+        return self.plurals[(api_version, kind)], root
 
 
 def ready(kubeconfig: str = "") -> bool:
@@ -132,6 +148,41 @@ def get(
         found: dict[str, Any] = client.call("GET", client.path(api_version, kind, name, namespace))
     except ApiError as error:
         if error.status == NOT_FOUND:
+            return None
+        raise
+    return found
+
+
+def list_objects(
+    api_version: str, kind: str, namespace: str = "", kubeconfig: str = ""
+) -> list[dict[str, Any]]:
+    """Read all objects of a kind.
+
+    :param namespace: of all of them, when empty.
+    :raises ApiError: the API has no such kind, or it does not answer.
+    """
+    client = Client(kubeconfig)
+    found: list[dict[str, Any]] = client.call(
+        "GET", client.collection(api_version, kind, namespace)
+    )["items"]
+    return found
+
+
+def replace(wanted: dict[str, Any], kubeconfig: str = "") -> dict[str, Any] | None:
+    """Let an object be exactly as it is given, unless somebody has changed it since it was read.
+
+    :param wanted: as it was read, with its ``resourceVersion``, and changed.
+    :return: as it is now, or nothing when somebody was faster.
+    :raises ApiError: there is no such object, or the API server rejected it.
+    """
+    client, metadata = Client(kubeconfig), wanted["metadata"]
+    path = client.path(
+        wanted["apiVersion"], wanted["kind"], metadata["name"], metadata.get("namespace", "")
+    )
+    try:
+        found: dict[str, Any] = client.call("PUT", path, wanted)
+    except ApiError as error:
+        if error.status == CONFLICT:
             return None
         raise
     return found
@@ -263,3 +314,13 @@ def _message(said: str) -> str:
         return str(json.loads(said)["message"])
     except (ValueError, KeyError, TypeError):
         return said.strip()
+
+
+def call(method: str, path: str, body: object = None, kubeconfig: str = "") -> Any:
+    """Ask the API for what no other function does; a ``PATCH`` is a JSON merge patch.
+
+    :param path: with the query, as in ``/api/v1/pods?limit=1``.
+    :raises ApiError: as for ``Client.call``.
+    """
+    content = MERGE if method == "PATCH" else "application/json"
+    return Client(kubeconfig).call(method, path, body, content)

@@ -4,30 +4,56 @@ from __future__ import annotations
 
 import ipaddress
 import pathlib
+from typing import Any
 
 RESOLVER = pathlib.Path("/etc/resolv.conf")
 # What systemd-resolved answers on, and the file in which it says whom it asks itself.
 STUB, RESOLVED = "127.0.0.53", pathlib.Path("/run/systemd/resolve/resolv.conf")
 
 
-def address_in(cidrs: list[str], shared: str = "") -> dict[str, str]:
+def address_in(cidrs: list[str], shared: str = "", known: str = "") -> dict[str, str]:
     """Find the first of the networks that this machine has an address in.
 
     :param cidrs: networks, tried in turn.
     :param shared: an address that may be another machine's next; not taken where there is another.
+    :param known: the address that others know this machine by; it goes before all, if it is there.
     :return: ``address`` and ``interface`` that has it; empty when there is none.
     """
-    for cidr in cidrs:
-        network = ipaddress.ip_network(cidr)
-        found = [
-            {"address": address, "interface": interface}
-            for interface, addresses in sorted(__grains__["ip4_interfaces"].items())
-            for address in addresses
-            if ipaddress.ip_address(address) in network
-        ]
-        if found:
-            return min(found, key=lambda one: one["address"] == shared)
-    return {}
+    found = [_addresses(ipaddress.ip_network(cidr)) for cidr in cidrs]
+    for one in (one for network in found for one in network):
+        if one["address"] == known:
+            return one
+    first = next((network for network in found if network), [])
+    return min(first, key=lambda one: one["address"] == shared) if first else {}
+
+
+def _addresses(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> list[dict[str, str]]:
+    return [
+        {"address": address, "interface": interface}
+        for interface, addresses in sorted(__grains__["ip4_interfaces"].items())
+        for address in addresses
+        if ipaddress.ip_address(address) in network
+    ]
+
+
+def machines(
+    nodes: dict[str, Any], name: str, roles: list[str], address: str
+) -> list[tuple[str, list[str], str]]:
+    """List this machine and the others of the cluster that have an address.
+
+    :return: name, roles and address of each.
+    """
+    others = [
+        (other, node["roles"], node["address"])
+        for other, node in sorted(nodes.items())
+        if other != name and node["address"]
+    ]
+    return [(name, roles, address), *others]
+
+
+def in_order(addresses: list[str]) -> list[str]:
+    """Sort addresses as numbers, each once."""
+    return [str(address) for address in sorted({ipaddress.ip_address(one) for one in addresses})]
 
 
 def nth_address(cidr: str, number: int) -> str:

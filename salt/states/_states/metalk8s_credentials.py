@@ -129,6 +129,22 @@ def public_key(name: str, private_key: str) -> dict[str, Any]:
     return result
 
 
+def shared(name: str, secret: str, user: str, group: str, mode: str) -> dict[str, Any]:
+    """Write a secret that the bootstrap machine shares with this one.
+
+    :param secret: its name, as ``metalk8s_secrets`` knows it.
+    """
+    path = pathlib.Path(name)
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    answer = __salt__["metalk8s_secrets.ask"](secret)
+    if "refused" in answer:
+        return _result(name, False, {}, answer["refused"])
+    reason = "" if before == answer["text"] else "it is out of date" if before else "there is none"
+    if reason and __opts__["test"]:
+        return _result(name, None, {name: reason}, f"{name} would be written: {reason}")
+    return _keep(name, answer["text"], reason, user, mode, group)
+
+
 def encryption_configuration(name: str, keys: list[str], header: str, user: str) -> dict[str, Any]:
     """Write how the API server encrypts Secrets, with keys made here; those that are there stay.
 
@@ -194,9 +210,11 @@ def _encryption_keys(text: str) -> dict[str, str]:
     return {key["name"]: key["secret"] for key in resource["providers"][0]["secretbox"]["keys"]}
 
 
-def _keep(name: str, text: str, reason: str, user: str, mode: str) -> dict[str, Any]:
+def _keep(
+    name: str, text: str, reason: str, user: str, mode: str, group: str = ""
+) -> dict[str, Any]:
     result: dict[str, Any] = __states__["file.managed"](
-        name, contents=text, user=user, group=user, mode=mode, show_changes=False
+        name, contents=text, user=user, group=group or user, mode=mode, show_changes=False
     )
     if reason and result["result"]:
         result["changes"], result["comment"] = {name: reason}, f"{name} was written: {reason}"

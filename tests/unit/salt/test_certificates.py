@@ -40,14 +40,13 @@ NODES = {
     "master": {"metadata": {"labels": {"node-role.kubernetes.io/master": ""}}},
     "odd": {"metadata": {"labels": {"role": "bootstrap"}}},
     "bare": {"metadata": {}},
+    "third": {"metadata": {"labels": {"node-role.kubernetes.io/etcd": ""}}},
 }
+PINNED = {"third": {"address": "10.0.0.3"}}
 ALMIGHTY = sorted(
     n for n, policy in TABLE.items() if policy["subject"].get("O") == "system:masters"
 )
 
-
-# Their holders say themselves who they are, to the API server.
-IMPERSONATING = sorted(n for n, policy in TABLE.items() if policy["authority"] == "front_proxy")
 GIVEN = sorted(n for n, policy in TABLE.items() if policy.get("through_master"))
 
 
@@ -100,7 +99,10 @@ def x509() -> X509:
 def module(x509: X509, folder: pathlib.Path, **changes: Any) -> Any:
     found = load("_modules/metalk8s_certificates", salt=x509.functions())
     file = folder / "policies.yaml"
-    file.write_text(json.dumps({**KNOWN, **changes}), encoding="utf-8")
+    machines = folder / "machines.json"
+    machines.write_text(json.dumps(PINNED), encoding="utf-8")
+    known = {**KNOWN, "machines": str(machines), **changes}
+    file.write_text(json.dumps(known), encoding="utf-8")
     found.POLICIES = str(file)
     return found
 
@@ -132,10 +134,11 @@ def test_policies_are_documented() -> None:
 def test_own_certificates(x509: X509, tmp_path: pathlib.Path) -> None:
     """The machine with the authorities gets each of them, and what was made is found to be fine."""
     certificates = module(x509, tmp_path)
-    for name in TABLE:
+    own = [name for name, policy in TABLE.items() if "bootstrap" in policy["roles"]]
+    for name in own:
         answer = certificates.issue(name, KEY)
         assert certificates.why_new(name, answer["certificate"], KEY) == ""
-    asked = dict(zip(TABLE, x509.asked, strict=True))
+    asked = dict(zip(own, x509.asked, strict=True))
     assert asked["apiserver"] == {
         "public_key": KEY,
         "signing_private_key": "/pki/kubernetes.key",
@@ -147,7 +150,7 @@ def test_own_certificates(x509: X509, tmp_path: pathlib.Path) -> None:
         "subjectAltName": [
             *("DNS:first", "DNS:kubernetes", "DNS:kubernetes.default"),
             *("DNS:kubernetes.default.svc", "DNS:kubernetes.default.svc.cluster.local"),
-            *("IP:10.96.0.1", "IP:10.0.0.1", "DNS:api.example"),
+            *("IP:10.96.0.1", "IP:10.0.0.1", "IP:127.0.0.1", "DNS:api.example"),
         ],
         "CN": "kube-apiserver",
     }
@@ -161,7 +164,7 @@ def test_own_certificates(x509: X509, tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_own_roles_count(x509: X509, tmp_path: pathlib.Path, name: str) -> None:
     """A machine does not get what its role has no use for."""
-    for role in ("node", "etcd", "master", "bootstrap"):
+    for role in ("node", "infra", "etcd", "master", "bootstrap"):
         machine = {**KNOWN["machine"], "roles": [role]}
         answer = module(x509, tmp_path, machine=machine).issue(name, KEY)
         assert ("certificate" in answer) is (role in TABLE[name]["roles"])
@@ -239,7 +242,7 @@ def test_no_authorities(x509: X509, tmp_path: pathlib.Path) -> None:
     """Another machine says so."""
     certificates = module(x509, tmp_path)
     (tmp_path / "policies.yaml").unlink()
-    why = "gets no certificate by the policy kubelet: there are no certificate authorities here"
+    why = "gets no certificate by the policy kubelet: there are no certificate policies here"
     assert certificates.issue("kubelet", KEY) == {"refused": f"This machine {why}"}
     assert certificates.issue_to_minion("kubelet", KEY, __pub_id="x") == {"refused": f"x {why}"}
 
@@ -265,16 +268,21 @@ def test_signing_that_fails(x509: X509, tmp_path: pathlib.Path) -> None:
         ("master", "scheduler", ""),
         ("worker", "scheduler", "it is for the roles master, bootstrap, the machine's: node"),
         ("worker", "kubelet", "the cluster does not know the machine's address"),
-        ("odd", "salt_minion", "the roles node, etcd, master, bootstrap, the machine's: none"),
-        ("bare", "salt_minion", "roles node, etcd, master, bootstrap, the machine's: none"),
-        ("unknown", "salt_minion", "roles node, etcd, master, bootstrap, the machine's: none"),
+        ("odd", "salt_minion", ""),
+        ("odd", "scheduler", "it is for the roles master, bootstrap, the machine's: node"),
+        ("bare", "salt_minion", ""),
+        ("bare", "apiserver_to_extensions", "roles master, bootstrap, the machine's: node"),
+        ("unknown", "salt_minion", "infra, etcd, master, bootstrap, the machine's: none"),
+        ("third", "etcd_peer", ""),
+        ("master", "apiserver_to_extensions", ""),
+        ("worker", "apiserver_to_extensions", "roles master, bootstrap, the machine's: node"),
+        ("master", "administrator_elsewhere", ""),
+        ("worker", "administrator_elsewhere", "it is for the roles master, the machine's: node"),
         ("../nodes/worker", "salt_minion", "no node can have that name"),
         ("first", "everything", "there is no such policy"),
         ("first", ["kubelet"], "there is no such policy"),
         (None, "kubelet", "the Salt master does not say who it is"),
         *(("first", policy, "gets none of the group system:masters") for policy in ALMIGHTY),
-        *(("master", policy, "none of the front proxy's authority") for policy in IMPERSONATING),
-        ("first", "repositories", "it is not given through the Salt master"),
         ("first", "salt_master", "it is not given through the Salt master"),
     ],
 )
@@ -300,7 +308,7 @@ def test_what_may_do_anything(x509: X509, tmp_path: pathlib.Path, name: str) -> 
         policies = {**TABLE, name: {**TABLE[name], "through_master": said}}
         certificates = module(x509, tmp_path, policies=policies)
         answer = certificates.issue_to_minion(name, KEY, __pub_id="first")
-        is_given = said is True and name not in (*ALMIGHTY, *IMPERSONATING)
+        is_given = said is True and name not in ALMIGHTY and "bootstrap" in TABLE[name]["roles"]
         assert ("certificate" in answer) == is_given, answer
     policies = {**TABLE, name: {k: v for k, v in TABLE[name].items() if k != "through_master"}}
     certificates = module(x509, tmp_path, policies=policies)
@@ -309,9 +317,62 @@ def test_what_may_do_anything(x509: X509, tmp_path: pathlib.Path, name: str) -> 
 
 def test_the_table_offers_nothing_that_is_refused() -> None:
     assert ALMIGHTY
-    assert IMPERSONATING
-    assert not set(GIVEN) & {*ALMIGHTY, *IMPERSONATING}
+    assert not set(GIVEN) & set(ALMIGHTY)
     assert all(TABLE[name]["roles"] != ["bootstrap"] for name in GIVEN)
+
+
+def test_address_is_what_an_operator_deployed(x509: X509, tmp_path: pathlib.Path) -> None:
+    """Neither the Node's annotations nor the minion say it: a kubelet can change those."""
+    NODES["third"]["metadata"]["annotations"] = {"metalk8s.scality.com/ssh-host": "10.0.0.1"}
+    module(x509, tmp_path).issue_to_minion("etcd_peer", KEY, __pub_id="third")
+    assert "IP:10.0.0.3" in x509.asked[0]["subjectAltName"]
+    assert "IP:10.0.0.1" not in x509.asked[0]["subjectAltName"]
+
+
+ASKED = ("first", "metalk8s_certificates.issue_to_minion", ["kubelet", KEY])
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({"first": {"certificate": "text"}}, {"certificate": "text"}),
+        ({"first": {"refused": "it says no"}}, {"refused": "it says no"}),
+        ({}, "first did not answer through the Salt master"),
+        (None, "first did not answer through the Salt master"),
+        ({"first": "Passed invalid arguments"}, "Passed invalid arguments"),
+    ],
+)
+def test_another_machine_asks(
+    x509: X509, tmp_path: pathlib.Path, answers: Any, expected: dict[str, str] | str
+) -> None:
+    """It signs nothing itself; whatever comes is an answer or a sentence."""
+    machine = {"id": "worker", "roles": ["node"], "address": "10.0.0.9"}
+    certificates = module(x509, tmp_path, signer="first", machine=machine)
+    asked = []
+
+    def publish(*words: Any, timeout: int) -> Any:
+        assert timeout
+        asked.append(words)
+        return answers
+
+    certificates.__salt__["publish.publish"] = publish
+    answer = certificates.issue("kubelet", KEY)
+    if isinstance(expected, str):
+        assert answer["refused"].startswith("worker gets no certificate by the policy kubelet: ")
+        expected = {"refused": answer["refused"]} if expected in answer["refused"] else {}
+    assert answer == expected
+    assert asked == [ASKED]
+    assert not x509.asked
+
+
+def test_machine_without_a_minion_yet(x509: X509, tmp_path: pathlib.Path) -> None:
+    """Root of the machine with the authorities signs for it; by its roles, all the same."""
+    certificates = module(x509, tmp_path)
+    assert "certificate" in certificates.issue_for("worker", "salt_minion", KEY)
+    assert x509.asked[0]["CN"] == "worker"
+    for minion, policy in (("worker", "scheduler"), ("worker", "salt_master"), ("no", "kubelet")):
+        assert "refused" in certificates.issue_for(minion, policy, KEY)
+    assert len(x509.asked) == 1
 
 
 def test_api_server_does_not_answer(x509: X509, tmp_path: pathlib.Path) -> None:
@@ -357,7 +418,7 @@ WISHES = st.dictionaries(
 
 
 @given(
-    minion=st.one_of(st.sampled_from(["first", "worker", "master"]), WORDS),
+    minion=st.one_of(st.sampled_from(["first", "worker", "master", "third"]), WORDS),
     policy=st.one_of(st.sampled_from(sorted(TABLE)), WORDS),
     key=st.one_of(st.just(KEY), WORDS),
     wishes=WISHES,
@@ -376,7 +437,7 @@ def test_no_request_says_what_is_in_it(
         return
     assert all(wish.startswith("__pub_") for wish in wishes)
     [asked] = x509.asked
-    address = {"first": "10.0.0.1"}.get(minion, "")
+    address = {"first": "10.0.0.1", "third": "10.0.0.3"}.get(minion, "")
     words = {"node": minion, "address": address, **KNOWN["cluster"]}
     subject = {part: text.format(**words) for part, text in TABLE[policy]["subject"].items()}
     assert {part: asked[part] for part in ("CN", "O") if part in asked} == subject

@@ -28,6 +28,7 @@ RESOURCES = {
     ],
     "/apis/apps/v1": [{"name": "daemonsets", "kind": "DaemonSet", "namespaced": True}],
 }
+PLURALS = {resource["name"] for resources in RESOURCES.values() for resource in resources}
 CONFIG = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -72,6 +73,8 @@ class Cluster:
             return 429, {"kind": "Status", "message": "too many requests"}
         if url.path == "/readyz":
             return 200, "ok"
+        if url.path.rpartition("/")[2] in PLURALS:
+            return 200, {"items": self.listed(url.path)}
         if url.path.startswith("/apis/gone"):
             return 404, {"kind": "Status", "message": "not found"}
         if url.path in RESOURCES:
@@ -84,9 +87,31 @@ class Cluster:
             return 200, self.patch(url, body)
         if url.path not in self.objects:
             return 404, {"kind": "Status", "message": "not found"}
-        if method == "DELETE":
-            return 200, self.objects.pop(url.path)
-        return 200, self.objects[url.path]
+        return self.change(method, url.path, body)
+
+    def change(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        if method == "PUT":
+            return self.put(path, body)
+        return 200, self.objects.pop(path) if method == "DELETE" else self.objects[path]
+
+    def listed(self, path: str) -> list[Any]:
+        """List what is in a namespace, or in all of them."""
+        folder, _, plural = path.rpartition("/")
+        return [
+            one
+            for other, one in self.objects.items()
+            if other.startswith(folder) and other.split("/")[-2] == plural
+        ]
+
+    def put(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        self.before_merge()
+        there = self.objects[path]["metadata"]
+        if body["metadata"].get("resourceVersion") != there["resourceVersion"]:
+            return 409, {"kind": "Status", "message": "the object has been modified"}
+        self.version += 1
+        metadata = {**body["metadata"], "resourceVersion": str(self.version)}
+        self.objects[path] = {**copy.deepcopy(body), "metadata": metadata}
+        return 200, self.objects[path]
 
     def merge(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         self.before_merge()
@@ -246,6 +271,47 @@ def test_get_and_delete(kubernetes: Any, cluster: Cluster) -> None:
     assert kubernetes.delete(everything) == []
     assert kubernetes.get("v1", "ConfigMap", "c", "kube-system") is None
     assert list(cluster.objects) == ["/api/v1/namespaces/kube-system"]
+
+
+def test_list_objects(kubernetes: Any, cluster: Cluster) -> None:
+    """Of a namespace or of all of them; there may be none."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}
+    other = {**CONFIG, "metadata": {"name": "d", "namespace": "other"}}
+    kubernetes.apply([namespace, CONFIG, other])
+
+    def names(*arguments: str) -> list[str]:
+        return [one["metadata"]["name"] for one in kubernetes.list_objects("v1", *arguments)]
+
+    assert names("ConfigMap") == ["c", "d"]
+    assert names("ConfigMap", "other") == ["d"]
+    assert names("Namespace") == ["kube-system"]
+    assert names("Node", "ignored") == []
+    assert cluster.asked[-1][1] == "/api/v1/nodes"
+
+
+def test_replace(kubernetes: Any, cluster: Cluster) -> None:
+    """Whole: what is left out is gone; and nothing over what another has written meanwhile."""
+    kubernetes.apply([CONFIG])
+    read = kubernetes.get("v1", "ConfigMap", "c", "kube-system")
+    changed = kubernetes.replace({**read, "data": {"b": "2"}})
+    assert cluster.objects[CONFIG_PATH]["data"] == changed["data"] == {"b": "2"}
+    assert kubernetes.replace({**read, "data": {"c": "3"}}) is None
+    assert cluster.objects[CONFIG_PATH]["data"] == {"b": "2"}
+    assert kubernetes.replace({**changed, "data": {}})["data"] == {}
+    absent = {**CONFIG, "metadata": {"name": "x", "namespace": "kube-system"}}
+    with pytest.raises(kubernetes.ApiError, match="not found"):
+        kubernetes.replace(absent)
+
+
+def test_the_key_is_kept_in_memory_where_run_is_not_ours(
+    kubernetes: Any, cluster: Cluster, tmp_path: pathlib.Path
+) -> None:
+    """In a pod, the root is read-only."""
+    other = tmp_path / "shm"
+    other.mkdir()
+    kubernetes.PRIVATE, kubernetes.SHARED = str(tmp_path / "nothing"), str(other)
+    assert kubernetes.ready()
+    assert list(other.iterdir()) == []
 
 
 def test_ready(kubernetes: Any, cluster: Cluster) -> None:

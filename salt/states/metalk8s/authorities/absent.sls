@@ -4,7 +4,9 @@
 Remove the certificate authorities:
   file.absent:
     - names:
-{%- for authority in pki.authorities.values() %}
+{#- The certificate of Salt's is all that another machine has of it, and goes with its minion, which needs it to say
+    how this went -#}
+{%- for name, authority in pki.authorities.items() if metalk8s.has_authorities or name != "salt" %}
       - {{ authority.path }}.crt
       - {{ authority.path }}.key
 {%- endfor %}

@@ -12,6 +12,8 @@ Create the folders of certificates:
     - group: root
     - mode: "0755"
 
+{%- if metalk8s.has_authorities %}
+
 # before anything else: what is lost is not made anew
 Nothing of the authorities is lost:
   metalk8s_authorities.intact:
@@ -89,6 +91,46 @@ Remember what the authorities were made of:
 {%- endfor %}
     - require_in:
       - test: The certificate authorities are ready
+
+{%- else %}
+{#- Another machine has the keys: it signs what this one asks for, through the Salt master -#}
+{%- for name, authority in pki.authorities.items() %}
+
+Trust the authority for {{ name | replace("_", " ") }}:
+  file.managed:
+    - name: {{ authority.path }}.crt
+    - contents_pillar: metalk8s:authorities:{{ name }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - file: Create the folders of certificates
+    - require_in:
+      - test: The certificate authorities are ready
+{%- endfor %}
+{%- if "master" in metalk8s.node.roles %}
+
+Get the key of service accounts:
+  metalk8s_credentials.shared:
+    - name: {{ tokens.path }}.key
+    - secret: service_accounts
+    - user: root
+    - group: {{ tokens.group.name }}
+    - mode: "0640" # the API server signs with it, and so does the controller manager
+    - require:
+      - file: Say who may have which certificate
+      - group: Create the group that reads the key of service accounts
+
+Write the public key of service accounts:
+  metalk8s_credentials.public_key:
+    - name: {{ tokens.path }}.pub
+    - private_key: {{ tokens.path }}.key
+    - require:
+      - metalk8s_credentials: Get the key of service accounts
+    - require_in:
+      - test: The certificate authorities are ready
+{%- endif %}
+{%- endif %}
 
 Say who may have which certificate:
   file.managed:

@@ -10,10 +10,13 @@ Run the container engine:
     - watch:
       - pkg: Install the container engine
       - file: Configure the container engine
+{%- if metalk8s.has_authorities %}
 
+# the registry is a pod itself; the other machines pull from it
 Load the image that holds a pod:
   metalk8s_image.loaded:
     - name: {{ metalk8s.container_engine.sandbox_image.reference }}
     - tree: {{ metalk8s.container_engine.sandbox_image.tree }}
     - require:
       - service: Run the container engine
+{%- endif %}

@@ -1,7 +1,9 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set keepalived = metalk8s.keepalived %}
+{%- set plane = metalk8s.networks.control_plane %}
 
-{%- if not keepalived.enabled %}
+{#- The address is of use only beside an API server -#}
+{%- if not keepalived.enabled or plane.address not in plane.masters %}
 
 include:
   - metalk8s.keepalived.absent

@@ -1,9 +1,10 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set folder = metalk8s.keepalived.config_folder %}
+{%- set plane = metalk8s.networks.control_plane %}
 
 include:
   - metalk8s.keepalived.configured
-{%- if metalk8s.keepalived.enabled %}
+{%- if metalk8s.keepalived.enabled and plane.address in plane.masters %}
   - metalk8s.authorities
   - metalk8s.kubelet.running
 

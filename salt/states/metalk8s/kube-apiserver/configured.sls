@@ -18,12 +18,24 @@ Create the folder of the key that encrypts Secrets:
       - file: Create the folders of certificates
       - user: Create the account {{ account }}
 
-Make the key that encrypts Secrets:
+{%- if metalk8s.has_authorities %}
+
+Have the key that encrypts Secrets:
   metalk8s_credentials.encryption_configuration:
     - name: {{ metalk8s.kube_apiserver.encryption }}
     - keys: {{ metalk8s.kube_apiserver.encryption_keys | json }}
     - header: {{ metalk8s.generated | json }}
     - user: {{ account }}
+{%- else %}
+
+Have the key that encrypts Secrets:
+  metalk8s_credentials.shared:
+    - name: {{ metalk8s.kube_apiserver.encryption }}
+    - secret: encryption
+    - user: {{ account }}
+    - group: {{ account }}
+    - mode: "0600"
+{%- endif %}
     - require:
       - file: Create the folder of the key that encrypts Secrets
 

@@ -36,7 +36,7 @@ Run the API server:
       - metalk8s_credentials: Sign the certificate of the API server towards kubelets
       - metalk8s_credentials: Sign the certificate of the API server towards etcd
       - metalk8s_credentials: Sign the certificate of the API server towards its extensions
-      - metalk8s_credentials: Make the key that encrypts Secrets
+      - metalk8s_credentials: Have the key that encrypts Secrets
       - file: Say what the API server records
       - file: Say what the API server admits
       - file: Create the audit log

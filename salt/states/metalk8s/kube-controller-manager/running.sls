@@ -16,7 +16,9 @@ Run the controller manager:
     - config_files:
       - {{ metalk8s.kube_controller_manager.kubeconfig }}
       - {{ pki.authorities.kubernetes.path }}.crt
+{%- if metalk8s.has_authorities %}
       - {{ pki.authorities.kubernetes.path }}.key
+{%- endif %}
       - {{ pki.authorities.front_proxy.path }}.crt
       - {{ pki.service_accounts.path }}.key
     - require:

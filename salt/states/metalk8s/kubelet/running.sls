@@ -18,4 +18,6 @@ Run the kubelet:
     - require:
       - file: Create the folder of static pods
       - service: Run the container engine
+{%- if metalk8s.has_authorities %}
       - metalk8s_image: Load the image that holds a pod
+{%- endif %}

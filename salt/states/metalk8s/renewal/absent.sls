@@ -6,6 +6,12 @@ Stop the renewal of certificates:
     - name: {{ renewal.name }}.timer
     - enable: false
 
+End a renewal that runs:
+  service.dead:
+    - name: {{ renewal.name }}.service
+    - require:
+      - service: Stop the renewal of certificates
+
 Remove the renewal of certificates:
   file.absent:
     - names:
@@ -13,7 +19,7 @@ Remove the renewal of certificates:
       - {{ renewal.units }}/{{ renewal.name }}.service
       - {{ renewal.units }}/{{ renewal.name }}.timer
     - require:
-      - service: Stop the renewal of certificates
+      - service: End a renewal that runs
 
 Forget the units of the renewal:
   cmd.run:

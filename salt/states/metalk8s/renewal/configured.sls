@@ -4,6 +4,8 @@
 include:
   - metalk8s.authorities
 
+{%- if metalk8s.has_authorities %}
+
 Create the folder of the renewal of certificates:
   file.directory:
     - name: {{ renewal.config_folder }}
@@ -25,6 +27,7 @@ Configure the Salt that renews certificates:
     - mode: "0644"
     - require:
       - file: Create the folder of the renewal of certificates
+{%- endif %}
 
 Describe the renewal of certificates:
   file.managed:

@@ -8,6 +8,8 @@ Run the renewal of certificates every day:
     - name: {{ metalk8s.renewal.name }}.timer
     - enable: true
     - watch:
+{%- if metalk8s.has_authorities %}
       - file: Configure the Salt that renews certificates
+{%- endif %}
       - file: Describe the renewal of certificates
       - file: Describe when certificates are renewed

@@ -1,5 +1,50 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set repo = metalk8s.repo %}
+{%- if not repo.is_local %}
+
+include:
+  - metalk8s.authorities
+
+Create the folder of keys that packages are signed with:
+  file.directory:
+    - name: {{ repo.key_folder }}
+    - user: root
+    - group: root
+    - mode: "0755"
+    - require:
+      - file: Create the folders of certificates
+{%- for path in repo.signing_keys %}
+
+Keep the key {{ path.rpartition("/")[2] | replace(".", " ") }} of packages:
+  file.managed:
+    - name: {{ path }}
+    - contents_pillar: metalk8s:signing_keys:{{ path.rpartition("/")[2] }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - file: Create the folder of keys that packages are signed with
+    - require_in:
+      - file: Configure the MetalK8s package repository
+{%- endfor %}
+{%- if repo.transport.file %}
+
+Say whom the package manager trusts to serve our packages:
+  file.managed:
+    - name: {{ repo.transport.file }}
+    - source: salt://metalk8s/repo/files/{{ metalk8s.os_family }}/{{ repo.transport.template }}
+    - template: jinja
+    - context:
+        metalk8s: {{ metalk8s | json }}
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - test: The certificate authorities are ready
+    - require_in:
+      - file: Configure the MetalK8s package repository
+{%- endif %}
+{%- endif %}
 
 Configure the MetalK8s package repository:
   file.managed:
@@ -17,7 +62,12 @@ Configure the MetalK8s package repository:
 Refresh the index of the MetalK8s package repository:
   cmd.run:
     - name: {{ repo.refresh.command }}
+{%- if repo.is_local %}
     - unless: cmp --silent {{ repo.index }} {{ repo.refresh.indexes }}/{{ repo.index | replace("/", "_") }}
+{%- else %}
+    # the version is part of where it comes from: an index that is there is the right one
+    - unless: test -s {{ repo.refresh.indexes }}/{{ (repo.url ~ "/" ~ repo.index_below) | replace("https://", "") | replace("/", "_") }}
+{%- endif %}
     - require:
       - file: Configure the MetalK8s package repository
     - require_in:

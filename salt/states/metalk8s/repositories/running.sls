@@ -1,7 +1,12 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set repositories = metalk8s.repositories %}
+{%- set archive = metalk8s.archive %}
+{#- Where bootstrap.sh ran it is wherever the operator put it; elsewhere it comes before the pod -#}
+{%- set image = salt["metalk8s_archive.image"](archive.root) if "bootstrap" in metalk8s.node.roles
+                else archive.folder ~ "/metalk8s-" ~ metalk8s.version ~ ".iso" %}
 
 include:
+  - metalk8s.archive.deployed
   - metalk8s.container-engine.running
   - metalk8s.kubelet.running
   - metalk8s.repositories.certified
@@ -13,6 +18,7 @@ Load the image of the repositories:
     - tree: {{ repositories.image.tree }}
     - require:
       - service: Run the container engine
+      - test: The medium is at its place
 
 Run the repositories:
   metalk8s_static_pod.managed:
@@ -21,6 +27,7 @@ Run the repositories:
     - pod: repositories-{{ metalk8s.node.name }}
     - context:
         metalk8s: {{ metalk8s | json }}
+        image: {{ image | json }}
     - config_files:
       - {{ repositories.config_folder }}/conf.d/repositories.conf
       - {{ repositories.config_folder }}/tls/server.crt

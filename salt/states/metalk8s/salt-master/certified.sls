@@ -1,5 +1,5 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
-{%- from "metalk8s/macros.jinja" import certificate %}
+{%- from "metalk8s/macros.jinja" import certificate, kubeconfig %}
 {%- set master = metalk8s.salt_master %}
 
 include:
@@ -9,6 +9,11 @@ include:
 
 {{ certificate(metalk8s, "the Salt master", master.config_folder ~ "/tls/master", "salt_master",
                master.account.name) }}
+
+Let the Salt master into the API:
+{{- kubeconfig(metalk8s, master.config_folder ~ "/site/kubeconfig", metalk8s.kube_apiserver.local_url,
+               "salt_master_to_apiserver", master.account.name) }}
+      - file: Create the folders of the Salt master
 
 Create the folders of Salt keys:
   file.directory:

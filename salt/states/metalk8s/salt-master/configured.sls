@@ -3,6 +3,7 @@
 
 include:
   - metalk8s.accounts
+  - metalk8s.authorities
   - metalk8s.salt-master.created
 
 Configure the Salt master:
@@ -17,6 +18,20 @@ Configure the Salt master:
     - mode: "0644"
     - require:
       - file: Create the folders of the Salt master
+
+{%- for name, authority in metalk8s.pki.authorities.items() %}
+
+Tell the Salt master of the authority for {{ name | replace("_", " ") }}:
+  file.managed:
+    - name: {{ master.config_folder }}/site/authorities/{{ name }}.crt
+    - source: {{ authority.path }}.crt
+    - user: root
+    - group: root
+    - mode: "0644"
+    - require:
+      - file: Create the folders of the Salt master
+      - test: The certificate authorities are ready
+{%- endfor %}
 
 # A copy, which the master's account may read: of /etc/metalk8s itself the pod sees nothing.
 Give the bootstrap configuration to the Salt master:

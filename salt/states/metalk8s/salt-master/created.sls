@@ -10,6 +10,7 @@ Create the folders of the Salt master:
       - {{ master.config_folder }}
       - {{ master.config_folder }}/master.d
       - {{ master.config_folder }}/site
+      - {{ master.config_folder }}/site/authorities
       - {{ master.config_folder }}/tls
     - user: root
     - group: root

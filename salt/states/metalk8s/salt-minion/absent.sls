@@ -20,5 +20,8 @@ Remove the configuration of the Salt minion:
 {%- endfor %}
       - {{ metalk8s.salt_minion.certificate }}.crt
       - {{ metalk8s.salt_minion.certificate }}.key
+{%- if not metalk8s.has_authorities %}
+      - {{ metalk8s.pki.authorities.salt.path }}.crt
+{%- endif %}
     - require:
       - service: Stop the Salt minion

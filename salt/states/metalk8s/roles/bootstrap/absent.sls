@@ -1,24 +1,9 @@
-# The reverse of the role, in the reverse order: what it put on the machine goes, the rest stays.
-include:
-  - metalk8s.cluster.absent
-  - metalk8s.kube-proxy.absent
-  - metalk8s.pod-network.absent
-  - metalk8s.pod-security.absent
-  - metalk8s.kube-scheduler.absent
-  - metalk8s.kube-controller-manager.absent
-  - metalk8s.kube-apiserver.absent
-  - metalk8s.keepalived.absent
-  - metalk8s.administrator.absent
-  - metalk8s.etcd.absent
-  - metalk8s.salt-minion.absent
-  - metalk8s.salt-master.absent
-  - metalk8s.repositories.absent
-  - metalk8s.renewal.absent
-  - metalk8s.kubelet.absent
-  - metalk8s.container-engine.absent
-  - metalk8s.kernel.absent
-  - metalk8s.firewall.absent
-  - metalk8s.tools.absent
-  - metalk8s.repo.absent
-  - metalk8s.authorities.absent
-  - metalk8s.accounts.absent
+{%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
+# What the role put on the machine goes, in the reverse order; what another role of the machine needs stays.
+{%- set leaving = salt["metalk8s_roles.leaving"]("bootstrap", metalk8s.node.roles, saltenv) %}
+include: {{ leaving | json }}
+{%- if not leaving %}
+
+Other roles need all that the role bootstrap has:
+  test.nop
+{%- endif %}

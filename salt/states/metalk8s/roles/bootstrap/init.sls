@@ -1,6 +1,7 @@
 # The first machine: it holds the authorities, serves the ISO, and is a cluster by itself.
 include:
   - metalk8s.roles.node
+  - metalk8s.archive
   - metalk8s.repositories
   - metalk8s.salt-master
   - metalk8s.salt-minion
@@ -10,3 +11,4 @@ include:
   - metalk8s.pod-network
   - metalk8s.kube-proxy
   - metalk8s.cluster
+  - metalk8s.enrolment

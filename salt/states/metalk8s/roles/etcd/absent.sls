@@ -1,16 +1,9 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
-# The reverse of the role, in the reverse order: what it put on the machine goes, the rest stays.
-include:
-  - metalk8s.etcd.absent
-{#- the other role stays on the machine, and with it what both of them need #}
-{%- if "master" not in metalk8s.node.roles %}
-  - metalk8s.renewal.absent
-  - metalk8s.kubelet.absent
-  - metalk8s.container-engine.absent
-  - metalk8s.kernel.absent
-  - metalk8s.firewall.absent
-  - metalk8s.tools.absent
-  - metalk8s.repo.absent
-  - metalk8s.authorities.absent
-  - metalk8s.accounts.absent
+# What the role put on the machine goes, in the reverse order; what another role of the machine needs stays.
+{%- set leaving = salt["metalk8s_roles.leaving"]("etcd", metalk8s.node.roles, saltenv) %}
+include: {{ leaving | json }}
+{%- if not leaving %}
+
+Other roles need all that the role etcd has:
+  test.nop
 {%- endif %}

@@ -8,4 +8,5 @@ include:
   - metalk8s.kernel
   - metalk8s.container-engine
   - metalk8s.kubelet
+  - metalk8s.balancer
   - metalk8s.renewal

@@ -1,0 +1,99 @@
+"""The cluster, as the bootstrap machine's administrator reaches it: ``kubectl``.
+
+The runner is in the pod of the Salt master; what it answers is JSON on standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from metalk8s_bootstrap.system import StepError, System
+
+KUBECONFIG = "/etc/kubernetes/admin.conf"
+NAMESPACE = "kube-system"
+MASTER = "app.kubernetes.io/name=salt-master"
+RUNNER = "metalk8s_deploy"
+# Seconds that the API server and the Salt master may be away: steps start both anew, and after
+# bootstrap.sh it takes a while until the API server knows of the pod.
+OUTAGE, PAUSE = 120, 1
+
+
+class UnreachableError(Exception):
+    """The cluster or its Salt master does not answer; the text is a sentence for the operator."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Calls of ``kubectl``; each is in the log.
+
+    :param patience: seconds that the cluster may be away.
+    """
+
+    system: System
+    patience: float = OUTAGE
+
+    def _kubectl(self, *words: str) -> list[str]:
+        where = f"--kubeconfig={self.system.path(KUBECONFIG)}"
+        return ["kubectl", where, f"--namespace={NAMESPACE}", *words]
+
+    def apply(self, manifest: str) -> None:
+        """Apply a manifest.
+
+        :raises StepError: the API server rejects it.
+        """
+        sentence = f"the manifest {manifest} cannot be applied"
+        self.system.run(self._kubectl("apply", "--filename", manifest), sentence=sentence)
+
+    def master(self) -> str:
+        """Return the name of the pod of the Salt master, as soon as it is ready.
+
+        :raises UnreachableError: it is not in all the time that it may be away.
+        """
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._master()
+            except UnreachableError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(PAUSE)
+
+    def _master(self) -> str:
+        argv = self._kubectl("get", "pods", f"--selector={MASTER}", "--output=json")
+        try:
+            said = self.system.run(argv, sentence="the API server does not answer")
+            pods = json.loads(said)["items"]
+        except (StepError, ValueError, KeyError, TypeError) as error:
+            raise UnreachableError(f"{error}. Is the cluster up? {' '.join(argv)}") from error
+        for pod in pods:
+            conditions = pod.get("status", {}).get("conditions", [])
+            if any(one["type"] == "Ready" and one["status"] == "True" for one in conditions):
+                return str(pod["metadata"]["name"])
+        raise UnreachableError(
+            f"the Salt master is not running ({len(pods)} pods, none is ready). Look at it: "
+            f"{' '.join(self._kubectl('describe', 'pods', f'--selector={MASTER}'))}"
+        )
+
+    def ask(self, function: str, *words: str) -> dict[str, Any]:
+        """Call a function of the runner; return what it answers.
+
+        :param words: as they are: Salt would read ``1e3`` as a number.
+        :raises UnreachableError: it answers nothing that a runner of ours would.
+        """
+        pod = self.master()
+        runner = ["salt-run", "--out=json", "--log-level=quiet", f"{RUNNER}.{function}"]
+        argv = self._kubectl("exec", pod, "--", *runner, *map(json.dumps, words))
+        # Its status says little; what it printed says what.
+        said = self.system.run(argv, sentence=f"{RUNNER}.{function}", statuses=range(256))
+        try:
+            answer = json.loads(said)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            shown = answer if isinstance(answer, str) else self.system.tail
+            last = (shown.strip().splitlines() or ["it said nothing"])[-1]
+            raise UnreachableError(f"{RUNNER}.{function} gave no answer in {pod}: {last}")
+        return answer

@@ -1,0 +1,52 @@
+"""What the roles of a machine need, as their own state files include it.
+
+A role needs each component that ``metalk8s/roles/<role>/init.sls`` includes, and what the roles
+need that it includes. So a role that leaves a machine takes what no other role of it needs, and
+there is no second list to keep.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROLES = ("node", "infra", "etcd", "master", "bootstrap")
+START = "metalk8s.roles."
+
+
+def components(role: str, saltenv: str) -> list[str]:
+    """List what a role needs, in its order, each once.
+
+    :return: as in ``metalk8s.kubelet``.
+    """
+    path = f"salt://metalk8s/roles/{role}/init.sls"
+    known: dict[str, Any] = __salt__["slsutil.renderer"](
+        path=path, default_renderer="jinja|yaml", saltenv=saltenv
+    )
+    found: list[str] = []
+    for name in known["include"]:
+        is_role = name.startswith(START)
+        found += components(name.removeprefix(START), saltenv) if is_role else [name]
+    return list(dict.fromkeys(found))
+
+
+def leaving(role: str, roles: list[str], saltenv: str) -> list[str]:
+    """Name the state files that take a role from a machine, in the reverse order of the role's.
+
+    :param roles: of the machine; whether the one that leaves is still among them does not matter.
+    :return: as in ``metalk8s.kubelet.absent``; nothing where other roles need all of it.
+    """
+    needed = {name for other in roles if other != role for name in components(other, saltenv)}
+    gone = [name for name in components(role, saltenv) if name not in needed]
+    return [f"{name}.absent" for name in reversed(gone)]
+
+
+def everything(saltenv: str) -> list[str]:
+    """Name the state files that take from a machine what any role may ever have put on it.
+
+    Not those of the bootstrap machine, which has what is the whole cluster's.
+    """
+    base = components("node", saltenv)
+    asked = [role for role in reversed(ROLES) if role != "bootstrap"]
+    order = [name for role in asked for name in reversed(components(role, saltenv))]
+    order = [name for name in order if name not in base] + base[::-1]
+    return [f"{name}.absent" for name in dict.fromkeys(order)]

@@ -1,0 +1,414 @@
+"""What has to be done for a machine to join the cluster, or to leave it: steps in their order.
+
+Pure: out of what is and what shall be, without a look at anything. One machine at a time changes
+what others depend on, so steps are a list and never side by side. Machines that have to learn of a
+change follow each other: masters first, since everything else talks to them and a mistake shows
+while the others still work by what they know; among them the bootstrap machine last, since it
+carries out the plan; then the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+ACTIONS = ("deploy", "remove", "remove_dead")
+ROLES = ("bootstrap", "etcd", "infra", "master", "node")
+CONTROLLING = {"bootstrap", "etcd", "master"}
+# The bootstrap machine is a master and a member of etcd, labelled so or not.
+SERVING = {"bootstrap", "master"}
+STORING = {"bootstrap", "etcd"}
+# What steps of the machine itself are called, and which function of Salt they are.
+STEPS = {
+    "check": ("Check {}", "metalk8s_enrolment.check"),
+    "enrol": ("Enrol {}", "metalk8s_enrolment.enrol"),
+    "answer": ("Wait for the minion of {}", "test.ping"),
+    "modules": ("Give {} our modules", "saltutil.sync_all"),
+    "highstate": ("Apply the highstate to {}", "state.apply"),
+    "ready": ("Wait for Node {}", "metalk8s_kubernetes.why_not_ready"),
+    "uncordon": ("Let pods onto {}", "metalk8s_drain.uncordon"),
+    "drain": ("Drain {}", "metalk8s_drain.drain"),
+    "member": ("Take {} out of etcd", "metalk8s_etcd.remove_member"),
+    "absent": ("Take MetalK8s from {}", "state.apply"),
+    "node": ("Delete Node {}", "metalk8s_drain.forget_node"),
+    "forget": ("Forget {}", "metalk8s_enrolment.forget"),
+}
+NEIGHBOURS = "neighbours-"  # and the machine's name: the step's identity
+
+
+class Machine(NamedTuple):
+    """A Node, as far as plans depend on it.
+
+    :param roles: sorted; without a label, ``node``.
+    :param is_deployed: its kubelet has said something, ever.
+    """
+
+    name: str
+    roles: tuple[str, ...]
+    version: str
+    is_deployed: bool = True
+    is_ready: bool = True
+    is_schedulable: bool = True
+
+
+class Member(NamedTuple):
+    """A member of etcd, called as its machine."""
+
+    name: str
+    is_healthy: bool = True
+    is_learner: bool = False
+
+
+class Cluster(NamedTuple):
+    """What is.
+
+    :param unfinished: runs that began and did not end: machine and action.
+    """
+
+    machines: tuple[Machine, ...]
+    members: tuple[Member, ...]
+    unfinished: tuple[tuple[str, str], ...] = ()
+
+
+class Past(NamedTuple):
+    """The run of the same machine that did not end: what it was to do, and what it did.
+
+    :param planned: identities of its steps.
+    :param done: those of them that are done.
+    """
+
+    action: str
+    machine: Machine
+    planned: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+
+
+class Step(NamedTuple):
+    """One thing to do.
+
+    :param machine: whose minion does it; the Salt master itself when empty.
+    :param function: of Salt, with what it is given.
+    """
+
+    id: str
+    title: str
+    machine: str
+    function: str
+    arguments: tuple[str, ...] = ()
+    done: bool = False
+
+
+class Plan(NamedTuple):
+    """Steps, or why there are none."""
+
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def plan(cluster: Cluster, action: str, name: str, past: Past | None = None) -> Plan:
+    """Plan one action for one machine.
+
+    :param past: of this machine, when a run did not end. Steps that it did count as done when it
+        was the same action and the machine is to be the same.
+    """
+    # Whoever says what is says it in any order.
+    cluster = cluster._replace(
+        machines=tuple(sorted(cluster.machines)),
+        members=tuple(sorted(cluster.members)),
+        unfinished=tuple(sorted(cluster.unfinished)),
+    )
+    machine = _subject(cluster, name, past)
+    problems = _common_problems(cluster, action, name, machine)
+    if problems or machine is None:
+        return Plan(tuple(problems), (), ())
+    if action == "deploy":
+        problems = _deploy_problems(cluster, machine)
+        steps = _deploy_steps(cluster, machine, past)
+    else:
+        problems = _remove_problems(cluster, action, machine)
+        steps = _remove_steps(cluster, action, machine, past)
+    warnings = _warnings(cluster, action, machine, past)
+    if problems:
+        return Plan(tuple(problems), tuple(warnings), ())
+    done = _done(action, machine, past)
+    steps = _with_neighbours(steps, action, machine, _neighbour_steps(cluster, machine, done))
+    return Plan((), tuple(warnings), tuple(step._replace(done=step.id in done) for step in steps))
+
+
+def planned(
+    cluster: dict[str, Any], action: str, name: str, past: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Plan out of plain data, into plain data: for callers that Salt's loader keeps from our types.
+
+    :param cluster: the fields of a Cluster; machines and members are their fields, too.
+    :return: the fields of a Plan, steps as theirs.
+    """
+    known = Cluster(
+        tuple(_machine(one) for one in cluster["machines"]),
+        tuple(Member(**member) for member in cluster["members"]),
+        tuple((machine, what) for machine, what in cluster.get("unfinished", ())),
+    )
+    before = None
+    if past is not None:
+        planned, done = tuple(past["planned"]), tuple(past["done"])
+        before = Past(past["action"], _machine(past["machine"]), planned, done)
+    found = plan(known, action, name, before)
+    return {
+        "problems": list(found.problems),
+        "warnings": list(found.warnings),
+        "steps": [{**step._asdict(), "arguments": list(step.arguments)} for step in found.steps],
+    }
+
+
+def _machine(fields: dict[str, Any]) -> Machine:
+    return Machine(**{**fields, "roles": tuple(sorted(fields["roles"]))})
+
+
+def quorum(voters: int) -> int:
+    """Return how many of so many voters have to agree."""
+    return voters // 2 + 1
+
+
+def is_part(machine: Machine, roles: set[str]) -> bool:
+    """Tell whether a machine has one of some roles."""
+    return bool(set(machine.roles) & roles)
+
+
+def _find(cluster: Cluster, name: str) -> Machine | None:
+    return next((machine for machine in cluster.machines if machine.name == name), None)
+
+
+def _bootstraps(cluster: Cluster) -> list[str]:
+    return [machine.name for machine in cluster.machines if "bootstrap" in machine.roles]
+
+
+def _subject(cluster: Cluster, name: str, past: Past | None) -> Machine | None:
+    """Return the machine; one that has left its Node behind is known by its run or by etcd."""
+    found = _find(cluster, name)
+    if found is None and past is not None and past.action != "deploy":
+        return past.machine._replace(is_deployed=False, is_ready=False)
+    if found is None and any(member.name == name for member in cluster.members):
+        return Machine(name, ("etcd",), "", is_ready=False)
+    return found
+
+
+def _done(action: str, machine: Machine, past: Past | None) -> frozenset[str]:
+    if past is None or past.action != action:
+        return frozenset()
+    is_same = (past.machine.roles, past.machine.version) == (machine.roles, machine.version)
+    return frozenset(past.done) if is_same else frozenset()
+
+
+# -- what is refused ---------------------------------------------------------------------------
+def _common_problems(
+    cluster: Cluster, action: str, name: str, machine: Machine | None
+) -> list[str]:
+    problems = []
+    if action not in ACTIONS:
+        problems.append(f"There is no action {action}, only {', '.join(ACTIONS)}")
+    count = len(_bootstraps(cluster))
+    if count != 1:
+        problems.append(f"One Node has to have the role bootstrap, {count} have it")
+    if machine is None or (action == "deploy" and _find(cluster, name) is None):
+        problems.append(f"The cluster has no Node {name}: apply its manifest first")
+    return problems
+
+
+def _deploy_problems(cluster: Cluster, machine: Machine) -> list[str]:
+    version = next(one.version for one in cluster.machines if "bootstrap" in one.roles)
+    name, problems = machine.name, []
+    unknown = sorted(set(machine.roles) - set(ROLES))
+    if unknown:
+        there = f"(there are {', '.join(ROLES)})"
+        problems.append(f"{name} has roles that there are not: {', '.join(unknown)} {there}")
+    if machine.version != version:
+        problems.append(
+            f"{name} is to be of version {machine.version or 'none'}, the cluster is of version "
+            f"{version}: correct its label metalk8s.scality.com/version"
+        )
+    member = next((one for one in cluster.members if one.name == name), None)
+    if is_part(machine, STORING) and (member is None or member.is_learner):
+        problems += _joining_problems(cluster, name)
+    elif is_part(machine, STORING):
+        problems += _restart_problems(cluster, name)
+    elif member is not None:
+        problems += _leaving_problems(cluster, name)
+    return problems
+
+
+def _joining_problems(cluster: Cluster, name: str) -> list[str]:
+    others = [member for member in cluster.members if member.name != name]
+    is_there = any(not member.is_learner for member in others)
+    problems = [] if is_there else [f"{name} is to join etcd, which has no member to join"]
+    problems += [
+        f"etcd has the learner {member.name}, which a deployment has left: "
+        f"deploy {member.name} again or remove it, then {name} can join"
+        for member in others
+        if member.is_learner
+    ]
+    problems += [
+        f"The etcd member {member.name} is not healthy: mend its machine or remove it as a dead "
+        f"one, then {name} can join"
+        for member in others
+        if not member.is_healthy and not member.is_learner
+    ]
+    return problems
+
+
+def _restart_problems(cluster: Cluster, name: str) -> list[str]:
+    voters = _voters(cluster)
+    sick = [member.name for member in voters if not member.is_healthy and member.name != name]
+    if not sick or len(voters) - 1 - len(sick) >= quorum(len(voters)):
+        return []
+    return [
+        f"{', '.join(sick)} of etcd's members are not healthy, and without {name} there would be "
+        "no quorum: mend their machines or remove them as dead ones first"
+    ]
+
+
+def _leaving_problems(cluster: Cluster, name: str) -> list[str]:
+    """Refuse a removal of a member after which, or in which, etcd could not decide anything."""
+    voters = _voters(cluster)
+    healthy = [member for member in voters if member.is_healthy]
+    if len(healthy) < quorum(len(voters)):
+        count = f"{len(healthy)} of its {len(voters)} members are healthy"
+        return [f"etcd has no quorum: {count}. Mend the machines of the others first"]
+    rest = [member for member in voters if member.name != name]
+    if not rest:
+        return [f"{name} is the last member of etcd: without it, the cluster's data are gone"]
+    alive = [member for member in rest if member.is_healthy]
+    if len(alive) < quorum(len(rest)):
+        sick = ", ".join(member.name for member in rest if not member.is_healthy)
+        return [
+            f"Without {name}, {len(alive)} of {len(rest)} members of etcd would be healthy, which "
+            f"is no quorum: mend the machines of {sick} or remove them as dead ones first"
+        ]
+    return []
+
+
+def _remove_problems(cluster: Cluster, action: str, machine: Machine) -> list[str]:
+    name, problems = machine.name, []
+    if "bootstrap" in machine.roles:
+        problems.append(f"{name} is the bootstrap machine, which cannot leave its cluster")
+    if is_part(machine, SERVING) and not _is_served(cluster, name):
+        problems.append(f"{name} is the last master: without it there is no API server")
+    if any(member.name == name for member in cluster.members):
+        problems += _leaving_problems(cluster, name)
+    if action == "remove_dead" and machine.is_ready:
+        problems.append(f"{name} is not dead, its Node is ready: remove it as a living one")
+    return problems
+
+
+def _voters(cluster: Cluster) -> list[Member]:
+    return [member for member in cluster.members if not member.is_learner]
+
+
+def _is_served(cluster: Cluster, without: str) -> bool:
+    rest = [one for one in cluster.machines if one.name != without and one.is_deployed]
+    return any(is_part(one, SERVING) for one in rest)
+
+
+# -- what is worth knowing ---------------------------------------------------------------------
+def _warnings(cluster: Cluster, action: str, machine: Machine, past: Past | None) -> list[str]:
+    name, found = machine.name, []
+    voters = {member.name for member in _voters(cluster)} - {name}
+    if action == "deploy" and is_part(machine, STORING):
+        voters.add(name)
+    if len(voters) and len(voters) % 2 == 0:
+        found.append(f"etcd will have {len(voters)} members: with one less it bears as many losses")
+    if action == "deploy" and not machine.is_schedulable and not _is_ours(past):
+        found.append(f"{name} is cordoned, and stays so: kubectl uncordon {name} lets pods in")
+    if action == "remove" and machine.is_deployed and not machine.is_ready:
+        found.append(f"{name} is not ready, so its pods may not end: if dead, remove it as that")
+    found += [
+        f"{other.name} is not ready and will not know of the change: deploy it again once it is"
+        for other in cluster.machines
+        if other.name != name and other.is_deployed and not other.is_ready
+    ]
+    found += [
+        f"{other}: the run that was to {what.replace('_', ' ')} it did not end: repeat it"
+        for other, what in cluster.unfinished
+        if other != name
+    ]
+    return found
+
+
+def _is_ours(past: Past | None) -> bool:
+    """Tell whether it is a run of ours that has cordoned a machine."""
+    return past is not None and (past.action == "remove" or "uncordon" in past.planned)
+
+
+# -- steps -------------------------------------------------------------------------------------
+def _deploy_steps(cluster: Cluster, machine: Machine, past: Past | None) -> list[Step]:
+    name, first = machine.name, _bootstraps(cluster)[0]
+    done, steps = _done("deploy", machine, past), []
+    if "bootstrap" not in machine.roles:
+        steps += [_step("check", first, name, name), _step("enrol", first, name, name)]
+    steps += [_step("answer", name, name), _step("modules", name, name)]
+    if not is_part(machine, STORING):
+        steps += _member_steps(cluster, name, done)
+    steps += [_step("highstate", name, name), _step("ready", "", name, name)]
+    if (not machine.is_schedulable and _is_ours(past)) or "uncordon" in done:
+        steps.append(_step("uncordon", first, name, name))
+    return steps
+
+
+def _remove_steps(cluster: Cluster, action: str, machine: Machine, past: Past | None) -> list[Step]:
+    name, first = machine.name, _bootstraps(cluster)[0]
+    done = _done(action, machine, past)
+    steps = [_step("drain", first, name, name), *_member_steps(cluster, name, done)]
+    steps += [_step("absent", name, name, "metalk8s.machine.absent")]
+    steps += [_step("node", first, name, name), _step("forget", first, name, name)]
+    left_out = {"drain", "absent"} if action == "remove_dead" else set()
+    if _find(cluster, name) is None:
+        # Without its Node nobody knows what it was: what was to be done before is done, or lost.
+        left_out |= {"drain", "absent", "node"} - done
+    return [step for step in steps if step.id not in left_out]
+
+
+def _member_steps(cluster: Cluster, name: str, done: frozenset[str]) -> list[Step]:
+    is_member = any(member.name == name for member in cluster.members)
+    if not is_member and "member" not in done:
+        return []
+    first = _bootstraps(cluster)[0]
+    remaining = [m.name for m in _voters(cluster) if m.is_healthy and m.name != name]
+    asked = first if first in remaining or not remaining else remaining[0]
+    return [_step("member", asked, name, name)]
+
+
+def _neighbour_steps(cluster: Cluster, machine: Machine, done: frozenset[str]) -> list[Step]:
+    steps = []
+    for name, other in ((one.name, one) for one in sorted(cluster.machines, key=_turn)):
+        identity, title = f"{NEIGHBOURS}{name}", f"Tell {name} of {machine.name}"
+        can_be_told = other.is_deployed and (other.is_ready or identity in done)
+        if name != machine.name and can_be_told:
+            steps.append(Step(identity, title, name, "state.apply", ("metalk8s.neighbours",)))
+    return steps
+
+
+def _with_neighbours(
+    steps: list[Step], action: str, machine: Machine, told: list[Step]
+) -> list[Step]:
+    """Put in when the others are told.
+
+    A machine that serves them comes after that: it joins etcd through their packet filters. Nobody
+    needs to know of one that only uses what others serve.
+    """
+    if action != "deploy":
+        return steps + told
+    if is_part(machine, CONTROLLING):
+        before = next(number for number, step in enumerate(steps) if step.id == "highstate")
+        return steps[:before] + told + steps[before:]
+    # One that was a member of etcd is in their filters still.
+    return steps + told if any(step.id == "member" for step in steps) else steps
+
+
+def _turn(machine: Machine) -> tuple[int, str]:
+    if "bootstrap" in machine.roles:
+        return 1, machine.name
+    return (0 if is_part(machine, CONTROLLING) else 2), machine.name
+
+
+def _step(identity: str, machine: str, name: str, *arguments: str) -> Step:
+    title, function = STEPS[identity]
+    return Step(identity, title.format(name), machine, function, arguments)
