@@ -19,6 +19,8 @@ KUBECTL = """\
 #!{python}
 import json, pathlib, sys
 folder, words = pathlib.Path({folder!r}), sys.argv[1:]
+if words[1].startswith("--server="):
+    del words[1]
 with (folder / "asked").open("a") as stream:
     stream.write(json.dumps(words) + "\\n")
 assert words[0] == "--kubeconfig={folder}/etc/kubernetes/admin.conf", words
@@ -96,6 +98,14 @@ def operator(tmp_path, capsys, fake_program, monkeypatch):
     program.write_text(KUBECTL.format(python=sys.executable, folder=str(folder)))
     monkeypatch.setitem(system.ENVIRONMENT, "PATH", str(fake_program.folder))
     return Operator(folder, capsys)
+
+
+def test_the_api_server_of_the_machine_is_asked(operator):
+    """A virtual address moves while machines join, and what was connected to it hangs."""
+    file = operator.folder / "etc/kubernetes/kubelet.conf"
+    file.write_text("clusters:\n- cluster:\n    server: https://10.0.0.1:6443\n  name: x\n")
+    operator.type("deploy", "worker")
+    assert operator.log().count("--server=https://10.0.0.1:6443 ") > 3
 
 
 def test_deploying(operator):

@@ -6,6 +6,7 @@ The runner is in the pod of the Salt master; what it answers is JSON on standard
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from metalk8s_bootstrap.system import StepError, System
 
 KUBECONFIG = "/etc/kubernetes/admin.conf"
+KUBELET = "/etc/kubernetes/kubelet.conf"
+SERVER = re.compile(r"(?m)^ +server: (https://\S+)$")
 NAMESPACE = "kube-system"
 MASTER = "app.kubernetes.io/name=salt-master"
 RUNNER = "metalk8s_deploy"
@@ -36,8 +39,18 @@ class Cluster:
     patience: float = OUTAGE
 
     def _kubectl(self, *words: str) -> list[str]:
-        where = f"--kubeconfig={self.system.path(KUBECONFIG)}"
-        return ["kubectl", where, f"--namespace={NAMESPACE}", *words]
+        where = [f"--kubeconfig={self.system.path(KUBECONFIG)}", *self._beside()]
+        return ["kubectl", *where, f"--namespace={NAMESPACE}", *words]
+
+    def _beside(self) -> list[str]:
+        """Name the API server of this machine, which its kubelet uses.
+
+        The virtual address of the administrator's moves while machines join and leave, and a
+        connection to where it was hangs.
+        """
+        file = self.system.path(KUBELET)
+        found = SERVER.search(file.read_text(encoding="utf-8")) if file.is_file() else None
+        return [f"--server={found[1]}"] if found else []
 
     def apply(self, manifest: str) -> None:
         """Apply a manifest.

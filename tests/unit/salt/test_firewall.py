@@ -65,7 +65,7 @@ PACKETS = st.builds(
 )
 def test_rules_admit_what_the_table_does(masters, networks, packets):
     masters = [HERE, *masters]
-    plane = {"address": HERE, "masters": masters, "networks": networks}
+    plane = {"address": HERE, "masters": masters, "controlling": masters, "networks": networks}
     rules = firewall.render("ports.nft", firewall.known(**plane))
     # Whom the rules name exactly is seldom met by chance.
     packets += [Packet(master, HERE, port) for master in masters for port in NUMBERS]
