@@ -25,7 +25,8 @@ MASTER, MACHINE, ELSEWHERE, STRANGER = "10.100.0.3", "10.100.0.9", "10.99.0.7", 
 NEIGHBOURS = (MASTER, MACHINE, ELSEWHERE, STRANGER)
 PLANE = {
     "address": HERE,
-    "masters": [HERE, MASTER], "controlling": [HERE, MASTER],
+    "masters": [HERE, MASTER],
+    "controlling": [HERE, MASTER],
     # One within the other: a set of nftables would not take them.
     "networks": ["10.99.0.0/24", "10.100.0.0/24", "10.100.0.8/29"],
 }
