@@ -34,6 +34,8 @@ ENGINE_TESTS = "metalk8s-test"
 CLUSTER = (
     *("test_bootstrap", "test_certificates", "test_cluster_guards", "test_cluster_power"),
     "test_cluster",
+    # A cluster of its own; beside another, two processors would be too few.
+    "test_fleet",
 )
 GROUPS = {
     "first": CLUSTER,

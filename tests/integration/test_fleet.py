@@ -178,7 +178,8 @@ def test_masters_join(fleet: Fleet) -> None:
         assert nodes(fleet)[name] == ("Ready", {"etcd", "master"})
         assert members(fleet.first) == {"bootstrap", *MASTERS[: number + 1]}
         machine = fleet.others[name]
-        assert machine.shell("curl -sk https://127.0.0.1:7443/readyz || true") in ("ok", "")
+        balancer = f"{KUBECTL} --server=https://127.0.0.1:7443"
+        assert machine.shell(f"{balancer} get --raw=/readyz") == "ok"
         place = f"/srv/scality/metalk8s-{machine.version}"
         assert machine.shell(f"sha256sum <{place}/MANIFEST") == fleet.first.shell(
             f"sha256sum <{place}/MANIFEST"

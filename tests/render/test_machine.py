@@ -43,8 +43,9 @@ def test_the_first_machine_leaves_alone(rendered: dict[str, Any]) -> None:
 def test_the_virtual_address_is_for_masters(rendered: dict[str, Any]) -> None:
     """Each tells all others, none itself; a machine without an API server has no keepalived."""
     worker = states(rendered, "worker", "keepalived")
-    functions = {state["function"] for state in worker}
-    assert functions == {"metalk8s_static_pod.absent", "cmd.run", "file.absent"}
+    assert {state["function"] for state in worker} == {
+        *("cmd.run", "file.absent", "metalk8s_static_pod.absent"),
+    }
     files = {
         state["file"]["path"].rpartition("/")[2]: state["file"]["text"]
         for state in states(rendered, "master", "keepalived")
