@@ -36,15 +36,15 @@ ETCDCTL = (
     "--key /etc/kubernetes/pki/etcd/healthcheck-client.key"
 )
 
-# Of Python: it says who asks, and it asks.
+# Of Python: one says who asks, one asks. HTTPServer would look its own name up, and nobody answers.
 ANSWER = """
-import http.server
+import http.server, socketserver
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(self.client_address[0].encode())
-http.server.HTTPServer(("", 8080), Answer).serve_forever()
+socketserver.TCPServer(("", 8080), Answer).serve_forever()
 """
 ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
 
