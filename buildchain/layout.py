@@ -35,6 +35,10 @@ class Layout:
     def image_sources(self, name: str) -> Path:
         return self.root / "images" / name
 
+    def program_sources(self, name: str) -> Path:
+        """Return where a program of ours is that runs in the cluster."""
+        return self.root / "operators" / name
+
     @property
     def salt_sources(self) -> Path:
         return self.root / "salt"

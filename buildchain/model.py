@@ -85,6 +85,7 @@ class Image:
     :param version_of: the one of ``debs`` whose upstream version is the tag, or empty.
     :param packages: DEBs of ours installed into it; what they need of Debian is in ``debs``.
     :param binaries: ``<package>/<file>`` of what we compile.
+    :param programs: folders of ``operators/`` whose Python packages go into it.
     :param from_scratch: no base below it.
     :param unused: why it is on the ISO though nothing there refers to it; empty: something does.
     """
@@ -97,6 +98,7 @@ class Image:
     version_of: str = ""
     packages: tuple[str, ...] = ()
     binaries: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
     from_scratch: bool = False
     unused: str = ""
 

@@ -15,7 +15,7 @@ MARK = ".metalk8s"
 SENTENCE = "A build root of MetalK8s: everything here can be removed and built again.\n"
 # What lies at the top of a checkout and is not there to be built over; a test compares.
 CHECKOUT = (
-    *(".ci", ".git", ".venv", "buildchain", "docs", "images", "packages", "salt"),
+    *(".ci", ".git", ".venv", "buildchain", "docs", "images", "operators", "packages", "salt"),
     *("static-container-registry", "tests"),
 )
 # Of a build that stopped before it made anything.

@@ -87,8 +87,13 @@ def lint_python(root: Path) -> None:
     for tool in (["ruff", "check", "--no-cache"], ["ruff", "format", "--check", "--no-cache"]):
         process.run([*module, *tool, "."], cwd=root, echo=True, solution=FOUND)
     process.run([*module, "mypy"], cwd=root, echo=True, solution=FOUND)
-    registry = root / "static-container-registry"
-    process.run([*module, "mypy"], cwd=registry, echo=True, solution=FOUND)
+    for folder in (root / "static-container-registry", *programs(root)):
+        process.run([*module, "mypy"], cwd=folder, echo=True, solution=FOUND)
+
+
+def programs(root: Path) -> list[Path]:
+    """Return the folders of our programs that run in the cluster, each a project of its own."""
+    return sorted(path.parent for path in root.glob("operators/*/pyproject.toml"))
 
 
 def format_python(root: Path) -> None:

@@ -54,6 +54,18 @@ def _binaries(context: Context, image: Image) -> dict[str, Path]:
     return found
 
 
+def _programs(context: Context, image: Image) -> dict[str, Path]:
+    """Return the Python packages of ``operators/`` by their name in the build context."""
+    found = {}
+    for name in image.programs:
+        folder = context.layout.program_sources(name)
+        for file in context.files(folder):
+            package = file.relative_to(folder).parts[0]
+            if file.suffix == ".py" and (folder / package / "__init__.py").is_file():
+                found[f"programs/{file.relative_to(folder).as_posix()}"] = file
+    return found
+
+
 def _packages(context: Context, image: Image) -> dict[str, Path]:
     """Return the DEBs of ours that go into an image, by their name in the build context."""
     files = packaging.built(context, "pkg_deb", ".deb", _packaged(context, image))
@@ -80,10 +92,17 @@ def _image(context: Context, image: Image) -> Step:
         f"_image_build:{image.name}",
         title("BUILD IMAGE", f"{image.name}:{image.version}"),
         functools.partial(_make, context, image, labels),
-        inputs=tuple(_sources(context, image).values()),
+        inputs=(*_sources(context, image).values(), *_programs(context, image).values()),
         needs=(*below, *closure, *compiled, *packaged),
         config={
-            "image": [image.name, image.version, image.debs, image.packages, image.binaries],
+            "image": [
+                image.name,
+                image.version,
+                image.debs,
+                image.packages,
+                image.binaries,
+                image.programs,
+            ],
             "labels": labels,
             "epoch": context.catalog.content_epoch,
         },
@@ -99,6 +118,7 @@ def _make(context: Context, image: Image, labels: dict[str, str]) -> Made:
             **_sources(context, image),
             **_packages(context, image),
             **_binaries(context, image),
+            **_programs(context, image),
         },
         labels,
         context.catalog.content_epoch,

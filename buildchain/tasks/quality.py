@@ -243,6 +243,7 @@ def task_test() -> Iterator[Task]:
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
+        *((folder.name, folder, "tests", (), ()) for folder in quality.programs(root)),
         ("render", root, "tests/render", (), salt),
         ("integration", root, "tests/integration", GROUPED, whole),
         ("e2e", root, "tests/e2e", (), whole),

@@ -94,7 +94,8 @@ def test_control_plane_runs(cluster: Machine) -> None:
         # The kubelet tells of its static pods once a minute.
         pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
         cluster.wait(f"{pod} | grep -E '1/1 +Running'")
-    cluster.kubectl("-n kube-system rollout status daemonset/kube-proxy --timeout=60s")
+    for daemon in ("kube-proxy", "pod-network"):
+        cluster.kubectl(f"-n kube-system rollout status daemonset/{daemon} --timeout=60s")
     pods = json.loads(cluster.kubectl("-n kube-system get pods -o json"))["items"]
     restarts = {
         pod["metadata"]["name"]: status["restartCount"]
@@ -116,6 +117,24 @@ def test_pod_from_the_iso_serves(cluster: Machine, iso_tree: pathlib.Path) -> No
     read = f"import urllib.request as u; print(u.urlopen('http://{address}/').read().decode())"
     assert "it works" in cluster.wait(f'python3 -c "{read}"', 30)
     cluster.kubectl("delete -f - --wait=false", manifest)
+
+
+def test_pods_have_a_network(cluster: Machine) -> None:
+    """As the agent wrote it, which mends what others break."""
+    [node] = json.loads(cluster.kubectl("get nodes -o json"))["items"]
+    [ptp, portmap] = json.loads(cluster.shell("cat /etc/cni/net.d/*.conflist"))["plugins"]
+    assert (ptp["type"], portmap["type"]) == ("ptp", "portmap")
+    assert ptp["ipam"]["ranges"] == [[{"subnet": node["spec"]["podCIDR"]}]]
+    annotations = node["metadata"]["annotations"]
+    assert annotations["metalk8s.scality.com/workload-address"] == cluster.address
+    table = "nft list table ip metalk8s_pods"
+    before = cluster.shell(table)
+    assert f"elements = {{ {cluster.address} }}" in before
+    cluster.shell("nft delete table ip metalk8s_pods && ip route flush protocol 107")
+    cluster.wait("ip route show protocol 107 | grep '^unreachable 10.233.0.0/16'", 5)
+    cluster.wait(table, 5)
+    assert cluster.shell(table) == before
+    assert not changed(cluster.apply("metalk8s.pod-network"))
 
 
 @pytest.fixture(scope="module")
@@ -301,9 +320,12 @@ def test_firewalld_lets_through_what_the_table_says(
     cluster.kubectl("delete pod web --ignore-not-found")  # of another test, on its way out
     cluster.kubectl("apply -f -", manifest)
     cluster.kubectl("wait --for=condition=Ready pod/web --timeout=60s")
+    masquerade = cluster.shell("nft list table ip metalk8s_pods")
     cluster.shell("systemctl start firewalld")
     try:
         assert not changed(cluster.apply("metalk8s.firewall"))
+        cluster.shell("firewall-cmd --reload")
+        assert cluster.shell("nft list table ip metalk8s_pods") == masquerade
         # firewalld empties what iptables wrote; kube-proxy looks after its own every 30 s.
         cluster.wait("iptables-save | grep -w 30080", 60)
         # A firewall answers slowly, or not at all: not every port there is.

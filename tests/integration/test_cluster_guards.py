@@ -233,13 +233,14 @@ def test_an_ordinary_pod_is_taken(ordinary: Machine, image: str) -> None:
 
 
 def test_our_own_pods_are_taken(cluster: Machine) -> None:
-    """Those of files, of which the API server learns from their kubelet, and kube-proxy's."""
+    """Those of files, of which the API server learns from their kubelet, and those of its own."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
     for name in names:
         cluster.wait(f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers")
     pods = json.loads(cluster.kubectl("-n kube-system get pods -o json"))["items"]
     policies = {p["metadata"]["name"]: p["metadata"]["annotations"].get(PSP) for p in pods}
-    assert [name for name in policies if name.startswith("kube-proxy-")]
+    for daemon in ("kube-proxy-", "pod-network-"):
+        assert [name for name in policies if name.startswith(daemon)]
     assert set(policies.values()) == {"metalk8s-privileged"}
 
 

@@ -2,7 +2,7 @@
 
 From the ISO, on a network without a way out. One fleet for all tests, in their order: what they do
 to it, those after them find. ``METALK8S_MASTERS_KILLED`` says how many masters die, each in its
-turn (default: one, the bootstrap machine). Runs ``docker``.
+turn (default: one, the bootstrap machine). Runs ``docker`` and ``iptables``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Self
 
 import pytest
 
+from tests.integration.conftest import require
 from tests.testbed import fleet as fleets
 from tests.testbed.fleet import Fleet
 from tests.testbed.machine import KUBECTL, Machine, Sniffer, docker
@@ -37,10 +38,23 @@ ETCDCTL = (
     "--key /etc/kubernetes/pki/etcd/healthcheck-client.key"
 )
 
+# Of Python: one says who asks, one asks. HTTPServer would look its own name up, and nobody answers.
+ANSWER = """
+import http.server, socketserver
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.client_address[0].encode())
+socketserver.TCPServer(("", 8080), Answer).serve_forever()
+"""
+ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
+
 
 @pytest.fixture(scope="module")
 def watched(node: Node, debian_root_image: str) -> Iterator[tuple[Fleet, Sniffer]]:
     """Bootstrap a machine with a virtual address, beside three that have nothing yet."""
+    require("iptables")
     with (
         node(keepalived=True) as (first, sniffer),
         fleets.gathered(first, debian_root_image, (WORKER, *MASTERS)) as fleet,
@@ -122,6 +136,40 @@ def test_a_worker_joins(fleet: Fleet) -> None:
     assert f"{WORKER} is what it shall be" in deploy(fleet, WORKER)
     assert nodes(fleet)[WORKER] == ("Ready", {"<none>"})
     fleet.first.wait(f"{KUBECTL} get pods -A -o wide | grep kube-proxy | grep {WORKER} | grep 1/1")
+
+
+def run_pod(fleet: Fleet, name: str, machine: str) -> str:
+    """Run a pod that answers on a machine of the cluster; return its address."""
+    tag = fleet.first.shell(f"ls {script(fleet, 'images/network-agent')}").strip()
+    image = f"registry.metalk8s.invalid/metalk8s-{fleet.first.version}/network-agent:{tag}"
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {
+            "nodeName": machine,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {"name": name, "image": image, "command": ["python3", "-c", ANSWER]},
+            ],
+        },
+    }
+    fleet.first.kubectl("apply -f -", json.dumps(manifest))
+    fleet.first.kubectl(f"wait --for=condition=Ready pod/{name} --timeout=120s")
+    return fleet.first.kubectl(f"get pod {name} -o 'jsonpath={{.status.podIP}}'")
+
+
+def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
+    """At the pod's own address and at its Service's, and who is asked sees which pod asks."""
+    there, here = run_pod(fleet, "there", WORKER), run_pod(fleet, "here", "bootstrap")
+    fleet.first.kubectl("expose pod there --port=80 --target-port=8080")
+    service = fleet.first.kubectl("get service there -o 'jsonpath={.spec.clusterIP}'")
+    for url in (f"http://{there}:8080/", f"http://{service}/"):
+        ask = f"{KUBECTL} exec here -- python3 -c '{ASK}' {url}"
+        assert fleet.first.wait(ask, 30).strip() == here
+    back = f"{KUBECTL} exec there -- python3 -c '{ASK}' http://{here}:8080/"
+    assert fleet.first.wait(back, 30).strip() == there
+    fleet.first.kubectl("delete pod/here pod/there service/there")
 
 
 def test_masters_join(fleet: Fleet) -> None:

@@ -22,6 +22,7 @@ IMAGES = {
     "kube-apiserver": "1.20.2",
     "kube-controller-manager": "1.20.2",
     "kube-proxy": "1.20.2",
+    "network-agent": "1.0.0",
     "kube-scheduler": "1.20.2",
     "nginx": "1.22.1",
     "pause": "3.4",
@@ -164,7 +165,7 @@ def test_images_are_labelled_and_complete(iso_tree: pathlib.Path, name: str, tag
     assert labels["org.opencontainers.image.title"]
     assert labels["org.opencontainers.image.licenses"]
     assert config["config"]["Entrypoint"]
-    if name not in ("keepalived", "kube-proxy"):
+    if name not in ("keepalived", "kube-proxy", "network-agent"):
         assert config["config"]["User"].split(":")[0] not in ("", "0", "root")
 
 
@@ -194,6 +195,7 @@ def test_pull_by_tag_and_by_digest(
         ("kube-controller-manager", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
         ("kube-scheduler", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
         ("kube-proxy", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
+        ("network-agent", ["--help"], "usage: metalk8s-pod-network"),
         ("etcd", ["--version"], "etcd Version: 3.4.23"),
         ("pause", ["-v"], "pause.c v3."),
     ],

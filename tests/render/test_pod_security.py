@@ -52,6 +52,7 @@ def test_who_may_use_which(objects: dict[tuple[str, str], dict[str, Any]]) -> No
     assert sorted(users(objects, RESTRICTED)) == [("", "system:authenticated")]
     assert sorted(users(objects, PRIVILEGED)) == [
         ("kube-system", "kube-proxy"),
+        ("kube-system", "pod-network"),
         ("kube-system", "system:nodes"),
     ]
     assert {name for kind, name in objects if kind == "PodSecurityPolicy"} == {
@@ -96,7 +97,7 @@ def test_what_the_administrator_writes_is_run_as_written(
 def test_our_own_pods_are_taken(
     rendered: dict[str, Any], platform: str, objects: dict[tuple[str, str], dict[str, Any]]
 ) -> None:
-    """Those of files by their kubelet, which gives them no account; kube-proxy by its account."""
+    """Those of files by their kubelet, which gives them no account; others by their account."""
     taken = {name for namespace, name in users(objects, PRIVILEGED) if namespace == "kube-system"}
     for metadata, spec in pods(rendered, platform):
         assert metadata["namespace"] == "kube-system"

@@ -18,14 +18,19 @@ AS_ROOT = {
     # Addresses and packet filter of the node, raw sockets for VRRP and ARP, groups of its scripts.
     "keepalived": {"NET_ADMIN", "NET_RAW", "SETGID"},
     "kube-proxy": {"NET_ADMIN", "NET_RAW"},
+    # Routes, a tunnel and the packet filter of the node.
+    "pod-network": {"NET_ADMIN"},
 }
 # Folders of the node that a pod may write to.
 WRITABLE = {
     "etcd": {"/var/lib/etcd"},
     "kube-apiserver": {"/var/log/kube-audit"},
     "kube-proxy": {"/run/xtables.lock"},
+    "pod-network": {"/etc/cni/net.d"},
     "salt-master": {"/etc/salt/pki/master", "/var/cache/salt/master"},
 }
+# Pods of the API server's, which read nothing here.
+DEPLOYED = {"kube-proxy", "pod-network"}
 # Arguments that would open a port without TLS, or to everybody.
 PLAIN = ("--insecure-port=", "--port=", "--insecure-bind-address=")
 # The one port without TLS, on loopback, where kubeadm has it for probes.
@@ -64,6 +69,7 @@ def test_all_are_looked_at(rendered: dict[str, Any], platform: str) -> None:
         "kube-controller-manager",
         "kube-proxy",
         "kube-scheduler",
+        "pod-network",
         "repositories",
         "salt-master",
     ]
@@ -150,7 +156,7 @@ def test_pods_restart_with_their_configuration(found: list[tuple[Any, Any]]) -> 
     for metadata, spec in found:
         annotations = metadata["annotations"]
         assert len(annotations["metalk8s.scality.com/config-digest"]) == 64
-        if metadata["name"] != "kube-proxy":  # a pod of the API server's, which reads nothing here
+        if metadata["name"] not in DEPLOYED:
             assert annotations["metalk8s.scality.com/config-files"].startswith("/etc/")
         assert spec["priorityClassName"] == "system-node-critical"
         asks = all("requests" in c.get("resources", {}) for c in spec["containers"])

@@ -1,7 +1,7 @@
 """Machines that join the first one: nodes of the test bed on its network, reached by SSH.
 
-Runs ``docker``. They have nothing of ours but the public key of who may enter, as an operator puts
-it there.
+Runs ``docker`` and ``iptables``. They have nothing of ours but the public key of who may enter, as
+an operator puts it there.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import contextlib
 import ipaddress
 import json
 import pathlib
+import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.testbed.machine import NAME_SERVER, Machine, container, placed
+from tests.testbed.machine import NAME_SERVER, Machine, container, docker, placed
 
 KEY = "/etc/metalk8s/pki/salt-bootstrap"
 ACCOUNT = "vagrant"  # it has sudo without a password
@@ -71,6 +72,7 @@ def gathered(first: Machine, image: str, names: Sequence[str]) -> Iterator[Fleet
     first.shell(f"test -f {KEY} || ssh-keygen -q -t ed25519 -N '' -f {KEY}")
     public = first.shell(f"cat {KEY}.pub")
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_pods_let_through(first.network))
         started = {
             name: stack.enter_context(container(image, first.network, hostname=name))
             for name in names
@@ -81,6 +83,30 @@ def gathered(first: Machine, image: str, names: Sequence[str]) -> Iterator[Fleet
             others[name] = Machine(identity, first.version, address, first.network)
             _settle(others[name], subnet, public)
         yield Fleet(first, others)
+
+
+@contextlib.contextmanager
+def _pods_let_through(network: str) -> Iterator[None]:
+    """Let the host pass on what pods of one machine send to those of another.
+
+    Where the kernel shows bridged packets to iptables (br_netfilter), the engine's rules for a
+    network without a way out drop those that have no address of that network, and pods have none.
+    The rule is for what stays on the bridge: it opens no way out, and none to other networks.
+    """
+    identity = docker("network", "inspect", "--format={{.Id}}", network)
+    bridge = f"br-{identity[:12]}"
+    rule = ["DOCKER-USER", "--in-interface", bridge, "--out-interface", bridge, "--jump", "ACCEPT"]
+    _iptables("--insert", *rule)
+    try:
+        yield
+    finally:
+        _iptables("--delete", *rule)
+
+
+def _iptables(*words: str) -> None:
+    argv = ["iptables", "--wait", *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(argv)}: {done.stderr}"
 
 
 def _settle(

@@ -8,7 +8,7 @@ import sys
 
 from tests.conftest import ROOT
 
-COPIED = ("buildchain", "images", "packages", "salt", "static-container-registry")
+COPIED = ("buildchain", "images", "operators", "packages", "salt", "static-container-registry")
 FILES = ("VERSION", "doit.sh", "dodo.py", "pyproject.toml", "requirements.txt", ".env.example")
 LOCKS = ("requirements.in", "requirements-dev.in", "requirements-dev.txt")
 

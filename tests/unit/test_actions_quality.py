@@ -148,11 +148,13 @@ def test_lock_for_the_first_time(python_of_a_build, tmp_path, recorded):
 
 
 def test_python_checks(python_of_a_build, tmp_path):
-    (tmp_path / "static-container-registry").mkdir()
+    for name in ("static-container-registry", "operators/a", "operators/b"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "pyproject.toml").touch()
     quality.lint_python(tmp_path)
     quality.format_python(tmp_path)
     words = [argv[1:3] for argv in python_of_a_build.calls("python")]
-    assert words == [["ruff", "check"], ["ruff", "format"], ["mypy"], ["mypy"],
+    assert words == [["ruff", "check"], ["ruff", "format"], *[["mypy"]] * 4,
                      ["ruff", "check"], ["ruff", "format"]]  # fmt: skip
 
 

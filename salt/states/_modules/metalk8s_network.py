@@ -9,7 +9,6 @@ from typing import Any
 RESOLVER = pathlib.Path("/etc/resolv.conf")
 # What systemd-resolved answers on, and the file in which it says whom it asks itself.
 STUB, RESOLVED = "127.0.0.53", pathlib.Path("/run/systemd/resolve/resolv.conf")
-INTERFACES = pathlib.Path("/sys/class/net")
 
 
 def address_in(cidrs: list[str], shared: str = "", known: str = "") -> dict[str, str]:
@@ -60,11 +59,6 @@ def in_order(addresses: list[str]) -> list[str]:
 def nth_address(cidr: str, number: int) -> str:
     """Give an address of a network by its number; 0 is the network's own."""
     return str(ipaddress.ip_network(cidr)[number])
-
-
-def mtu(interface: str) -> int:
-    """Give the most that one packet may carry on an interface, in bytes."""
-    return int((INTERFACES / interface / "mtu").read_text(encoding="ascii"))
 
 
 def resolver() -> str:

@@ -53,7 +53,7 @@ PACKETS = st.builds(
     destination=st.just(HERE) | ADDRESSES,
     port=st.sampled_from(NUMBERS),
     protocol=st.sampled_from([TCP, TCP, 17, VRRP]),
-    interface=st.sampled_from(["eth0", "eth0", "cni0", "lo"]),
+    interface=st.sampled_from(["eth0", "eth0", "veth0", "lo"]),
     state=st.sampled_from(["new", "new", "invalid", "untracked", "established", "related"]),
 )
 
@@ -104,7 +104,7 @@ def test_who_is_unknown_stops_it():
         (Packet("10.0.0.9", "127.0.0.1", 10249), "drop"),
         (Packet("10.0.0.9", "127.8.8.8", 53, protocol=17), "drop"),
         (Packet("127.0.0.1", HERE, 6443), "drop"),
-        (Packet("10.233.0.3", "127.0.0.1", 10249, interface="cni0"), "drop"),
+        (Packet("10.233.0.3", "127.0.0.1", 10249, interface="veth0"), "drop"),
         (Packet("10.0.0.9", "127.0.0.1", 10249, state="established"), "drop"),
         (Packet("127.0.0.1", "127.0.0.1", 10249, interface="lo"), "accept"),
         (Packet("10.0.0.9", HERE, 10249), "accept"),

@@ -58,11 +58,6 @@ def test_nth_address() -> None:
     assert network.nth_address("10.96.0.0/12", 10) == "10.96.0.10"
 
 
-def test_mtu() -> None:
-    """Every machine has a loopback interface."""
-    assert load("_modules/metalk8s_network").mtu("lo") > 0
-
-
 @pytest.mark.parametrize(
     ("text", "resolved", "chosen"),
     [

@@ -6,6 +6,8 @@
 
 include:
   - metalk8s.kube-apiserver.running
+  # a node is ready when its pods have a network
+  - metalk8s.pod-network.deployed
 
 Describe the cluster:
   metalk8s_kubernetes.applied:
@@ -24,8 +26,16 @@ Mark the node:
     - require:
       - metalk8s_kubernetes: The API server answers
 
+# here and not where it is deployed: meanwhile, kube-proxy comes up
+Pods of this machine have a network:
+  metalk8s_tls.healthy:
+    - name: http://127.0.0.1:{{ metalk8s.ports.pod_network_health.number }}/readyz
+    - require:
+      - metalk8s_kubernetes: Mark the node
+      - metalk8s_kubernetes: Deploy the network of pods
+
 The node is ready:
   metalk8s_kubernetes.node_ready:
     - name: {{ metalk8s.node.name }}
     - require:
-      - metalk8s_kubernetes: Mark the node
+      - metalk8s_tls: Pods of this machine have a network

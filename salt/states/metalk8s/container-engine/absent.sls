@@ -1,6 +1,7 @@
 {%- set metalk8s = salt["metalk8s_map.known"](saltenv) %}
 {%- set engine = metalk8s.container_engine %}
 {%- set registries = engine.config_folder ~ "/certs.d" %}
+{%- set network = metalk8s.pod_network %}
 {%- set tasks = "ctr --address " ~ engine.socket ~ " --namespace " ~ engine.namespace ~ " tasks" %}
 
 # containers outlive their engine: none of them may be left without one
@@ -31,9 +32,8 @@ Remove the configuration of the container engine:
   file.absent:
     - names:
       - {{ engine.config_folder }}/config.toml
-      - {{ engine.config_folder }}/cni-template.json
       - {{ registries }}/{{ metalk8s.registry.host }}
-      - {{ engine.cni.networks }}/10-containerd-net.conflist # made of our template
+      - {{ engine.cni.networks }}/{{ network.cni_file }}
     - require:
       - service: Stop the container engine
 
@@ -68,7 +68,23 @@ Empty the disk of the container engine:
     - require:
       - pkg: Remove the container engine
 
-Remove the bridge of pods:
+# what the pod of the network wrote goes after the last pod, and with it nobody's but its own
+Take the routes of pods from the kernel:
   cmd.run:
-    - name: ip link delete dev {{ engine.cni.bridge }}
-    - onlyif: test -e /sys/class/net/{{ engine.cni.bridge }}
+    - name: |
+        ip route flush table all protocol {{ network.protocol }}
+        ip rule flush protocol {{ network.protocol }}
+        ! ip link show dev {{ network.device }} >/dev/null 2>&1 || ip link delete dev {{ network.device }}
+    - onlyif: >-
+        ip route show table all protocol {{ network.protocol }} | grep . ||
+        ip rule show protocol {{ network.protocol }} | grep . ||
+        ip link show dev {{ network.device }}
+    - require:
+      - cmd: Stop the containers of Kubernetes
+
+Take the rules for pods from the packet filter:
+  cmd.run:
+    - name: nft delete table ip {{ network.table }}
+    - onlyif: nft list table ip {{ network.table }}
+    - require:
+      - cmd: Stop the containers of Kubernetes

@@ -31,20 +31,6 @@ Configure the container engine:
     - require:
       - file: Create the folders of the container engine
 
-Describe the network of pods:
-  file.managed:
-    - name: {{ engine.config_folder }}/cni-template.json
-    - source: salt://metalk8s/container-engine/files/cni-template.json.j2
-    - template: jinja
-    - context:
-        metalk8s: {{ metalk8s | json }}
-        mtu: {{ salt["metalk8s_network.mtu"](metalk8s.networks.workload_plane.interface) }}
-    - user: root
-    - group: root
-    - mode: "0644"
-    - require:
-      - file: Create the folders of the container engine
-
 Tell the container engine where the registry is:
   file.managed:
     - name: {{ engine.config_folder }}/certs.d/{{ metalk8s.registry.host }}/hosts.toml

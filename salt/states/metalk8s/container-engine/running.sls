@@ -10,8 +10,6 @@ Run the container engine:
     - watch:
       - pkg: Install the container engine
       - file: Configure the container engine
-    - require:
-      - file: Describe the network of pods
 {%- if metalk8s.has_authorities %}
 
 # the registry is a pod itself; the other machines pull from it

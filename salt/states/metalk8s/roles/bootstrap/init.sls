@@ -8,6 +8,7 @@ include:
   - metalk8s.roles.etcd
   - metalk8s.roles.master
   - metalk8s.pod-security
+  - metalk8s.pod-network
   - metalk8s.kube-proxy
   - metalk8s.cluster
   - metalk8s.enrolment
