@@ -33,6 +33,7 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
         "bootstrap.sh beside kubeadm init with preloaded images, as root",
         ("_testbed_image", "iso"),
     ),
+    "cluster": ("deploy-node.sh beside kubeadm join, as root", ("_testbed_image", "iso")),
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
     "plan": ("the plan of a deployment among a thousand machines", ()),

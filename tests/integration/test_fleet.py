@@ -10,18 +10,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator
-from typing import Self
 
 import pytest
 
 from tests.integration.conftest import require
+from tests.testbed import faults
 from tests.testbed import fleet as fleets
 from tests.testbed.fleet import Fleet
 from tests.testbed.machine import KUBECTL, Machine, Sniffer, docker
+from tests.testbed.writer import Writer
 
 pytestmark = pytest.mark.integration
 
@@ -31,6 +31,9 @@ MASTERS = (SECOND, THIRD)
 Node = Callable[..., contextlib.AbstractContextManager[tuple[Machine, Sniffer]]]
 # Seconds in which the API has to go on; on an idle machine, it takes two to four.
 OUTAGE = 30
+HEALED = 60  # seconds after which nothing is left of a partition
+LEFT = ("/etc/kubernetes", "/etc/salt/minion.d/metalk8s.conf")  # of a machine that joined
+BROKEN = 2  # exit status of doctor.sh
 PROBLEMS = 22  # exit status of deploy-node.sh
 ETCDCTL = (
     "etcdctl --endpoints https://127.0.0.1:2379 --cacert /etc/kubernetes/pki/etcd/ca.crt "
@@ -59,6 +62,7 @@ def watched(node: Node, debian_root_image: str) -> Iterator[tuple[Fleet, Sniffer
         node(keepalived=True) as (first, sniffer),
         fleets.gathered(first, debian_root_image, (WORKER, *MASTERS)) as fleet,
     ):
+        faults.give_disk(fleet.others[THIRD], "/var/lib/etcd", "800M")
         first.bootstrap()
         yield fleet, sniffer
 
@@ -79,6 +83,12 @@ def deploy(fleet: Fleet, *words: str) -> str:
     log = fleet.first.call("tail", "-n", "60", "/var/log/metalk8s/deploy-node.log").stdout
     assert done.returncode == 0, done.stdout + done.stderr + log
     return done.stdout
+
+
+def deploy_and_kill(fleet: Fleet, name: str, seconds: float) -> bool:
+    """Begin a deployment, and kill it; tell whether it was done before."""
+    command = f"timeout --signal=KILL {seconds:.1f} {script(fleet, 'deploy-node.sh')} {name}"
+    return fleet.first.call("sh", "-c", command).returncode == 0
 
 
 def remove(fleet: Fleet, *words: str) -> str:
@@ -128,11 +138,20 @@ def test_bad_joins_change_nothing(fleet: Fleet, annotations: dict[str, str], sai
     fleet.first.kubectl("delete node bad")
 
 
+def test_a_clock_that_is_off(fleet: Fleet) -> None:
+    """By an hour: that is told, with the difference."""
+    fleet.declare(WORKER)
+    with faults.clock_off(fleet.others[WORKER], 3600):
+        done = fleet.first.call(script(fleet, "deploy-node.sh"), "--check", WORKER)
+    assert done.returncode == PROBLEMS, done.stdout + done.stderr
+    assert re.search(r"its clock is 3[56]\d\d\.\d s ahead of", done.stderr), done.stderr
+    fleet.first.kubectl(f"delete node {WORKER}")
+
+
 def test_a_worker_joins(fleet: Fleet) -> None:
     """By one command, which goes on after it was killed; pods run there."""
     fleet.declare(WORKER)
-    command = f"timeout --signal=KILL 12 {script(fleet, 'deploy-node.sh')} {WORKER}"
-    fleet.first.call("sh", "-c", command)
+    deploy_and_kill(fleet, WORKER, 12)
     assert f"{WORKER} is what it shall be" in deploy(fleet, WORKER)
     assert nodes(fleet)[WORKER] == ("Ready", {"<none>"})
     fleet.first.wait(f"{KUBECTL} get pods -A -o wide | grep kube-proxy | grep {WORKER} | grep 1/1")
@@ -173,9 +192,10 @@ def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
 
 
 def test_masters_join(fleet: Fleet) -> None:
-    """Each with a member of etcd, an API server and the ISO."""
+    """Each with a member of etcd, an API server and the ISO, though killed on its way."""
     for number, name in enumerate(MASTERS):
         fleet.declare(name, "master", "etcd")
+        deploy_and_kill(fleet, name, 40)
         deploy(fleet, name)
         assert nodes(fleet)[name] == ("Ready", {"etcd", "master"})
         assert members(fleet.first) == {"bootstrap", *MASTERS[: number + 1]}
@@ -218,40 +238,6 @@ def test_who_may_read_what(fleet: Fleet) -> None:
     assert log == ""
 
 
-class Writer:
-    """Counts up in the cluster, and knows how far it was told it has come.
-
-    :ivar longest: seconds between two answers.
-    """
-
-    def __init__(self, machine: Machine, server: str) -> None:
-        self.machine, self.server = machine, server
-        self.acknowledged, self.longest = 0, 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _write(self) -> None:
-        number, last = 0, time.monotonic()
-        while not self._stop.is_set():
-            number += 1
-            patch = json.dumps({"data": {"number": str(number)}})
-            words = [*KUBECTL.split(), f"--server={self.server}", "--request-timeout=3s"]
-            words += ["patch", "configmap", "counter", f"--patch={patch}"]
-            if self.machine.call(*words).returncode == 0:
-                self.acknowledged = number
-                self.longest = max(self.longest, time.monotonic() - last)
-                last = time.monotonic()
-            self._stop.wait(0.2)
-
-
 # Pulled anew whenever one starts: whoever has the image serves it.
 POD = """
 apiVersion: v1
@@ -281,45 +267,95 @@ def starts_a_pod(fleet: Fleet, witness: Machine, name: str) -> None:
 def test_any_master_may_die(fleet: Fleet) -> None:
     """The API goes on, no acknowledged write is lost, pods start; it comes back by itself."""
     for dead in ["bootstrap", *MASTERS][:KILLED]:
-        everybody = {"bootstrap": fleet.first, **fleet.others}
-        alive = [machine for name, machine in everybody.items() if name in MASTERS and name != dead]
-        witness = alive[0]
-        witness.shell(f"{KUBECTL} create configmap counter --from-literal=number=0 || true")
-        server = f"https://{fleet.first.vip}:6443"
-        with Writer(witness, server) as writer:
-            witness.wait(
-                f"{KUBECTL} get configmap counter -o 'jsonpath={{.data.number}}' | grep -v ^0$"
-            )
-            docker("kill", everybody[dead].name)
-            reached = writer.acknowledged
-            until = time.monotonic() + OUTAGE
-            while writer.acknowledged < reached + 10 and time.monotonic() < until:
-                time.sleep(0.5)
-        assert writer.acknowledged >= reached + 10, "the API did not go on"
+        machine = {"bootstrap": fleet.first, **fleet.others}[dead]
+        witness = fleet.others[next(name for name in MASTERS if name != dead)]
+        with Writer(witness, f"https://{fleet.first.vip}:6443") as writer:
+            docker("kill", machine.name)
+            assert writer.goes_on(OUTAGE), "the API did not go on"
         print(f"{dead} died: {writer.longest:.1f} s until the next answer")
         starts_a_pod(fleet, witness, f"after-{dead}")
-        read = witness.shell(f"{KUBECTL} get configmap counter -o 'jsonpath={{.data.number}}'")
-        assert int(read) >= writer.acknowledged
-        docker("start", everybody[dead].name)
-        everybody[dead].wait_for_systemd()
-        witness.wait(f"{KUBECTL} get nodes | grep '^{dead} ' | grep -w Ready", 300)
-        everybody[dead].wait(f"{ETCDCTL} endpoint health 2>&1", 180)
+        assert writer.read() >= writer.acknowledged
+        docker("start", machine.name)
+        machine.wait_for_systemd()
+        is_whole(fleet, witness, dead, 300)
+
+
+def is_whole(fleet: Fleet, witness: Machine, name: str, seconds: int) -> None:
+    """Wait until a master that was away is one again."""
+    witness.wait(f"{KUBECTL} get nodes | grep '^{name} ' | grep -w Ready", seconds)
+    machine = {"bootstrap": fleet.first, **fleet.others}[name]
+    machine.wait(f"{ETCDCTL} endpoint health 2>&1", seconds)
+
+
+def test_a_partition(fleet: Fleet) -> None:
+    """The majority serves, the minority does not lie; healed, it is whole within a minute."""
+    witness, own = fleet.others[SECOND], f"--server=https://{fleet.first.address}:6443"
+    with Writer(witness, f"https://{fleet.first.vip}:6443") as writer:
+        with faults.cut_off(fleet.first):
+            assert writer.goes_on(OUTAGE), "the API did not go on"
+            for words in ("get configmap counter", "delete configmap counter"):
+                command = f"{KUBECTL} {own} --request-timeout=8s {words}"
+                alone = fleet.first.call("sh", "-c", command)
+                assert alone.returncode, f"{words}: {alone.stdout}"
+        assert writer.goes_on(OUTAGE), "the API did not go on afterwards"
+        is_whole(fleet, witness, "bootstrap", HEALED)
+    assert writer.read() >= writer.acknowledged
+    holders = [one for one in fleet.machines if f" {fleet.first.vip}/" in one.shell("ip -4 addr")]
+    assert len(holders) == 1, "the virtual address is on one machine"
+
+
+def test_a_full_disk(fleet: Fleet) -> None:
+    """Of one member of etcd: nothing is lost, the doctor names it; with room, it is whole."""
+    third, folder = fleet.others[THIRD], "/var/lib/etcd"
+    with Writer(fleet.others[SECOND], f"https://{fleet.first.vip}:6443") as writer:
+        with faults.full(third, folder):
+            assert writer.goes_on(OUTAGE), "the API did not go on"
+            said = fleet.first.call(script(fleet, "doctor.sh"))
+        assert re.search(rf"ERROR {THIRD}: {folder} has 0 % free", said.stdout), said.stdout
+        assert said.returncode == BROKEN, said.stdout
+        is_whole(fleet, fleet.first, THIRD, 300)
+    assert writer.read() >= writer.acknowledged
 
 
 def test_machines_leave_and_join_again(fleet: Fleet) -> None:
     """A worker, and a master whose member leaves etcd; under their names they are taken again."""
     remove(fleet, WORKER)
     assert WORKER not in nodes(fleet)
-    worker = fleet.others[WORKER]
-    worker.wait("systemctl is-active salt-minion || true", 60)
-    left = worker.shell(
-        "ls -d /etc/kubernetes /etc/salt/minion.d/metalk8s.conf 2>/dev/null || true"
-    )
-    assert left == ""
+    # The minion goes when it has said that it does.
+    left = " && ".join(f"test ! -e {path}" for path in LEFT)
+    fleet.others[WORKER].wait(f"{left} && echo gone", 120)
     fleet.declare(WORKER)
     deploy(fleet, WORKER)
     assert nodes(fleet)[WORKER][0] == "Ready"
     remove(fleet, THIRD)
+    assert members(fleet.first) == {"bootstrap", SECOND}
+
+
+def test_a_master_becomes_a_worker(fleet: Fleet) -> None:
+    """By its labels: nothing of a master is left on it, nobody asks it any more; pods go on."""
+    roles = "node-role.kubernetes.io/etcd- node-role.kubernetes.io/master-"
+    fleet.first.kubectl(f"label node {SECOND} {roles}")
+    said = deploy(fleet, SECOND)
+    assert f"Take from {SECOND} what its roles no longer need" in said
+    assert nodes(fleet)[SECOND] == ("Ready", {"node"})
+    assert members(fleet.first) == {"bootstrap"}
+    second = fleet.others[SECOND]
+    places = "/etc/kubernetes/pki/sa.key /etc/kubernetes/encryption /etc/kubernetes/pki/etcd/*.key"
+    more = "/var/lib/etcd/member /etc/kubernetes/manifests/kube-* /etc/kubernetes/admin.conf"
+    assert second.shell(f"ls -d {places} {more} 2>/dev/null || true") == ""
+    for machine in (second, fleet.others[WORKER]):
+        servers = machine.shell("grep -E '^ +server ' /etc/metalk8s/balancer/haproxy.cfg")
+        assert fleet.first.address in servers
+        assert second.address not in servers
+    assert re.search(r" 0 changed\. Log", deploy(fleet, SECOND))
+
+
+@pytest.mark.soak
+def test_a_worker_becomes_a_master(fleet: Fleet) -> None:
+    """Again, by its labels."""
+    roles = "node-role.kubernetes.io/etcd= node-role.kubernetes.io/master="
+    fleet.first.kubectl(f"label node {SECOND} {roles}")
+    deploy(fleet, SECOND)
     assert members(fleet.first) == {"bootstrap", SECOND}
 
 
@@ -333,3 +369,20 @@ def test_a_dead_master_is_removed(fleet: Fleet) -> None:
     remove(fleet, "--dead", THIRD)
     assert members(fleet.first) == {"bootstrap", SECOND}
     assert set(nodes(fleet)) == {"bootstrap", SECOND, WORKER}
+
+
+@pytest.mark.soak
+def test_twenty_kills(fleet: Fleet) -> None:
+    """At any moment of a master's joining: the next run ends it, and nothing is left behind."""
+    chance = random.Random(15)
+    keys = fleet.first.shell("ls /etc/metalk8s/pki /var/lib/metalk8s/salt-master")
+    for _ in range(20):
+        fleet.declare(THIRD, "master", "etcd")
+        if deploy_and_kill(fleet, THIRD, chance.uniform(1, 120)):
+            remove(fleet, THIRD)
+    fleet.declare(THIRD, "master", "etcd")
+    deploy(fleet, THIRD)
+    assert nodes(fleet)[THIRD] == ("Ready", {"etcd", "master"})
+    assert members(fleet.first) == {"bootstrap", SECOND, THIRD}
+    assert keys == fleet.first.shell("ls /etc/metalk8s/pki /var/lib/metalk8s/salt-master")
+    remove(fleet, THIRD)

@@ -197,7 +197,9 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         f"leaving {name}": {
             "grains": debian,
             "pillar": one_of_three(*roles),
-            "sls": ["metalk8s.machine.absent", "metalk8s.keepalived"],
+            "sls": [
+                *("metalk8s.machine.absent", "metalk8s.machine.subtracted", "metalk8s.keepalived"),
+            ],
         }
         for name, roles in LEAVING.items()
     }

@@ -34,6 +34,16 @@ def test_the_minion_leaves_last(rendered: dict[str, Any], machine: str) -> None:
     assert not parts & {f"metalk8s.{name}.absent" for name in ("cluster", "kube-proxy")}
 
 
+@pytest.mark.parametrize("machine", ["worker", "master"])
+def test_what_no_role_needs_goes(rendered: dict[str, Any], machine: str) -> None:
+    """What a machine has, stays; of a master that is a worker now, nothing is left."""
+    parts = {state["sls"] for state in states(rendered, machine, "machine.subtracted")}
+    kept = {f"metalk8s.{name}.absent" for name in ("kubelet", "balancer", "firewall", "repo")}
+    control = {f"metalk8s.{name}.absent" for name in ("kube-apiserver", "archive", "keepalived")}
+    assert not parts & kept
+    assert parts & control == (control if machine == "worker" else set())
+
+
 def test_the_first_machine_leaves_alone(rendered: dict[str, Any]) -> None:
     """The others could not go on for long without it."""
     [error] = rendered["leaving first"]["sls"]["metalk8s.machine.absent"]["errors"]

@@ -7,10 +7,12 @@ there is no second list to keep.
 
 from __future__ import annotations
 
+import urllib.parse
 from typing import Any
 
 ROLES = ("node", "infra", "etcd", "master", "bootstrap")
 START = "metalk8s.roles."
+APPLIED = "metalk8s.scality.com/applied-roles"
 
 
 def components(role: str, saltenv: str) -> list[str]:
@@ -38,6 +40,29 @@ def leaving(role: str, roles: list[str], saltenv: str) -> list[str]:
     needed = {name for other in roles if other != role for name in components(other, saltenv)}
     gone = [name for name in components(role, saltenv) if name not in needed]
     return [f"{name}.absent" for name in reversed(gone)]
+
+
+def superfluous(roles: list[str], saltenv: str) -> list[str]:
+    """Name the state files that take from a machine what none of its roles needs.
+
+    :return: as for ``everything``, in its order.
+    """
+    needed = {f"{name}.absent" for role in roles for name in components(role, saltenv)}
+    return [name for name in everything(saltenv) if name not in needed]
+
+
+def record(name: str, roles: str, kubeconfig: str = "") -> dict[str, Any]:
+    """Write down the roles that a machine was deployed with, at its Node.
+
+    :param roles: with commas between them.
+    """
+    path = f"/api/v1/nodes/{urllib.parse.quote(name, safe='')}"
+    call = __salt__["metalk8s_kubernetes.call"]
+    node = call("GET", path, None, kubeconfig)
+    if (node["metadata"].get("annotations") or {}).get(APPLIED) == roles:
+        return {"changed": False}
+    call("PATCH", path, {"metadata": {"annotations": {APPLIED: roles}}}, kubeconfig)
+    return {"changed": True}
 
 
 def everything(saltenv: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 ROLE = "node-role.kubernetes.io/"
 VERSION = "metalk8s.scality.com/version"
 ADDRESS = "metalk8s.scality.com/ssh-host"
+APPLIED = "metalk8s.scality.com/applied-roles"
 # kubeadm's label for what the label master says as well.
 IGNORED = {"control-plane"}
 # Reason of a condition that nobody but the node controller has ever written.
@@ -26,6 +27,7 @@ def described(node: dict[str, Any]) -> dict[str, Any]:
         "is_ready": ready.get("status") == "True",
         "address": address(node),
         "is_schedulable": not (node.get("spec") or {}).get("unschedulable", False),
+        "applied": applied(node),
     }
 
 
@@ -41,6 +43,16 @@ def roles(labels: dict[str, str]) -> list[str]:
     """Return the roles that labels give, sorted; without one, a machine is a node."""
     found = {label.removeprefix(ROLE) for label in labels if label.startswith(ROLE)}
     return sorted(found - IGNORED) or ["node"]
+
+
+def applied(node: dict[str, Any]) -> list[str]:
+    """Return the roles that the last deployment wrote down, sorted; none before the first.
+
+    A kubelet may change its own Node's annotations. With a lie, its machine is cleaned once more,
+    or keeps what it has.
+    """
+    said = (node["metadata"].get("annotations") or {}).get(APPLIED, "")
+    return sorted(role for role in said.split(",") if role)
 
 
 def condition(node: dict[str, Any], kind: str) -> dict[str, Any]:

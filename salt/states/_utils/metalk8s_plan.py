@@ -23,8 +23,10 @@ STEPS = {
     "enrol": ("Enrol {}", "metalk8s_enrolment.enrol"),
     "answer": ("Wait for the minion of {}", "test.ping"),
     "modules": ("Give {} our modules", "saltutil.sync_all"),
+    "subtract": ("Take from {} what its roles no longer need", "state.apply"),
     "highstate": ("Apply the highstate to {}", "state.apply"),
     "ready": ("Wait for Node {}", "metalk8s_kubernetes.why_not_ready"),
+    "record": ("Write down the roles of {}", "metalk8s_roles.record"),
     "uncordon": ("Let pods onto {}", "metalk8s_drain.uncordon"),
     "drain": ("Drain {}", "metalk8s_drain.drain"),
     "member": ("Take {} out of etcd", "metalk8s_etcd.remove_member"),
@@ -41,6 +43,7 @@ class Machine(NamedTuple):
 
     :param roles: sorted; without a label, ``node``.
     :param is_deployed: its kubelet has said something, ever.
+    :param applied: the roles of its last deployment, where it is known.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Machine(NamedTuple):
     is_deployed: bool = True
     is_ready: bool = True
     is_schedulable: bool = True
+    applied: tuple[str, ...] = ()
 
 
 class Member(NamedTuple):
@@ -113,13 +117,9 @@ def plan(cluster: Cluster, action: str, name: str, past: Past | None = None) -> 
         was the same action and the machine is to be the same.
     """
     # Whoever says what is says it in any order.
-    cluster = cluster._replace(
-        machines=tuple(sorted(cluster.machines)),
-        members=tuple(sorted(cluster.members)),
-        unfinished=tuple(sorted(cluster.unfinished)),
-    )
+    cluster = Cluster(*(tuple(sorted(part)) for part in cluster))
     machine = _subject(cluster, name, past)
-    problems = _common_problems(cluster, action, name, machine)
+    problems = _problems(cluster, action, name, machine)
     if problems or machine is None:
         return Plan(tuple(problems), (), ())
     if action == "deploy":
@@ -133,6 +133,9 @@ def plan(cluster: Cluster, action: str, name: str, past: Past | None = None) -> 
         return Plan(tuple(problems), tuple(warnings), ())
     done = _done(action, machine, past)
     steps = _with_neighbours(steps, machine, _neighbour_steps(cluster, machine, done))
+    if action == "deploy":  # at last: until then, what it had is what has to go
+        words = (_bootstraps(cluster)[0], name, name, ",".join(machine.roles))
+        steps.append(_step("record", *words))
     return Plan((), tuple(warnings), tuple(step._replace(done=step.id in done) for step in steps))
 
 
@@ -162,7 +165,8 @@ def planned(
 
 
 def _machine(fields: dict[str, Any]) -> Machine:
-    return Machine(**{**fields, "roles": tuple(sorted(fields["roles"]))})
+    sets = {key: tuple(sorted(fields.get(key, ()))) for key in ("roles", "applied")}
+    return Machine(**{**fields, **sets})
 
 
 def quorum(voters: int) -> int:
@@ -196,13 +200,11 @@ def _subject(cluster: Cluster, name: str, past: Past | None) -> Machine | None:
 def _done(action: str, machine: Machine, past: Past | None) -> frozenset[str]:
     if past is None or past.action != action:
         return frozenset()
-    is_same = (past.machine.roles, past.machine.version) == (machine.roles, machine.version)
-    return frozenset(past.done) if is_same else frozenset()
+    is_same = past.machine[1:3] == machine[1:3]  # roles and version
+    return frozenset(past.done if is_same else ())
 
 
-def _common_problems(
-    cluster: Cluster, action: str, name: str, machine: Machine | None
-) -> list[str]:
+def _problems(cluster: Cluster, action: str, name: str, machine: Machine | None) -> list[str]:
     problems = []
     if action not in ACTIONS:
         problems.append(f"There is no action {action}, only {', '.join(ACTIONS)}")
@@ -216,10 +218,9 @@ def _common_problems(
 def _deploy_problems(cluster: Cluster, machine: Machine) -> list[str]:
     version = next(one.version for one in cluster.machines if "bootstrap" in one.roles)
     name, problems = machine.name, []
-    unknown = sorted(set(machine.roles) - set(ROLES))
-    if unknown:
+    if unknown := ", ".join(sorted(set(machine.roles) - set(ROLES))):
         there = f"(there are {', '.join(ROLES)})"
-        problems.append(f"{name} has roles that there are not: {', '.join(unknown)} {there}")
+        problems.append(f"{name} has roles that there are not: {unknown} {there}")
     if machine.version != version:
         problems.append(
             f"{name} is to be of version {machine.version or 'none'}, the cluster is of version "
@@ -239,18 +240,13 @@ def _joining_problems(cluster: Cluster, name: str) -> list[str]:
     others = [member for member in cluster.members if member.name != name]
     is_there = any(not member.is_learner for member in others)
     problems = [] if is_there else [f"{name} is to join etcd, which has no member to join"]
-    problems += [
-        f"etcd has the learner {member.name}, which a deployment has left: "
-        f"deploy {member.name} again or remove it, then {name} can join"
-        for member in others
-        if member.is_learner
-    ]
-    problems += [
-        f"The etcd member {member.name} is not healthy: mend its machine or remove it as a dead "
-        f"one, then {name} can join"
-        for member in others
-        if not member.is_healthy and not member.is_learner
-    ]
+    for member in others:
+        if member.is_learner:
+            said = f"etcd has the learner {member.name}, which a deployment has left: deploy"
+            problems.append(f"{said} {member.name} again or remove it, then {name} can join")
+        elif not member.is_healthy:
+            said = f"The etcd member {member.name} is not healthy: mend its machine or remove it"
+            problems.append(f"{said} as a dead one, then {name} can join")
     return problems
 
 
@@ -270,8 +266,8 @@ def _leaving_problems(cluster: Cluster, name: str) -> list[str]:
     voters = _voters(cluster)
     healthy = [member for member in voters if member.is_healthy]
     if len(healthy) < quorum(len(voters)):
-        count = f"{len(healthy)} of its {len(voters)} members are healthy"
-        return [f"etcd has no quorum: {count}. Mend the machines of the others first"]
+        said = f"etcd has no quorum: {len(healthy)} of its {len(voters)} members are healthy"
+        return [f"{said}. Mend the machines of the others first"]
     if not (rest := [member for member in voters if member.name != name]):
         return [f"{name} is the last member of etcd: without it, the cluster's data are gone"]
     alive = [member for member in rest if member.is_healthy]
@@ -336,12 +332,17 @@ def _deploy_steps(cluster: Cluster, machine: Machine, past: Past | None) -> list
     if "bootstrap" not in machine.roles:
         steps = [_step(identity, first, name, name) for identity in ("check", "enrol")]
     steps += [_step(identity, name, name) for identity in ("answer", "modules")]
-    if not is_part(machine, STORING):
-        steps += _member_steps(cluster, name, done)
+    steps += [] if is_part(machine, STORING) else _member_steps(cluster, name, done)
+    if _lost(machine):
+        steps.append(_step("subtract", name, name, "metalk8s.machine.subtracted"))
     steps += [_step("highstate", name, name), _step("ready", "", name, name)]
     if (not machine.is_schedulable and _is_ours(past)) or "uncordon" in done:
         steps.append(_step("uncordon", first, name, name))
     return steps
+
+
+def _lost(machine: Machine) -> set[str]:
+    return set(machine.applied) - set(machine.roles)
 
 
 def _remove_steps(cluster: Cluster, action: str, machine: Machine, past: Past | None) -> list[Step]:
@@ -383,16 +384,15 @@ def _with_neighbours(steps: list[Step], machine: Machine, told: list[Step]) -> l
     machine that only uses what others serve.
     """
     ids, serves = [step.id for step in steps], is_part(machine, CONTROLLING)
-    if not serves and "member" not in ids:
+    if not (serves or "member" in ids or _lost(machine) & CONTROLLING):
         return steps
     before = ids.index("highstate") if serves and "highstate" in ids else len(ids)
     return [*steps[:before], *told, *steps[before:]]
 
 
 def _turn(machine: Machine) -> tuple[int, str]:
-    if "bootstrap" in machine.roles:
-        return 1, machine.name
-    return (0 if is_part(machine, CONTROLLING) else 2), machine.name
+    rank = 0 if is_part(machine, CONTROLLING) else 2
+    return 1 if "bootstrap" in machine.roles else rank, machine.name
 
 
 def _step(identity: str, machine: str, name: str, *arguments: str) -> Step:

@@ -28,7 +28,16 @@ STATES = {
 }
 UTILITIES = ("apiserver", "doctor", "journal", "minions", "nodes", "plan", "turn")
 # Of a master: whoever it is to serve is told of it first.
-DEPLOYMENT = ["check", "enrol", "answer", "modules", "neighbours-boot", "highstate", "ready"]
+DEPLOYMENT = [
+    "check",
+    "enrol",
+    "answer",
+    "modules",
+    "neighbours-boot",
+    "highstate",
+    "ready",
+    "record",
+]
 
 
 class KilledError(BaseException):
@@ -60,6 +69,7 @@ class World:
             ("boot", "metalk8s_enrolment.forget"): lambda _: {"changed": True, "comment": "out"},
             ("boot", "metalk8s_drain.drain"): lambda _: {"changed": True, "evicted": ["a/b"]},
             ("boot", "metalk8s_drain.forget_node"): self.forget_node,
+            ("boot", "metalk8s_roles.record"): lambda *_: {"changed": True, "comment": ""},
         }
         for name in ("boot", "w"):
             self.answers[name, "test.ping"] = lambda: True

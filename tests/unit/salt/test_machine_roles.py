@@ -77,3 +77,31 @@ def test_a_machine_that_leaves() -> None:
     assert set(found) == needed(role for role in ROLES if role != "bootstrap")
     assert found[-len(NEEDED["node"]) :] == NEEDED["node"][::-1]
     assert found.index("metalk8s.kube-apiserver") < found.index("metalk8s.etcd")
+
+
+@pytest.mark.parametrize("roles", SETS, ids=",".join)
+def test_what_no_role_needs(roles: tuple[str, ...]) -> None:
+    """All that another role may have left, and nothing that is needed."""
+    found = [name.removesuffix(".absent") for name in module.superfluous(list(roles), "base")]
+    every = needed(role for role in ROLES if role != "bootstrap")
+    assert set(found) == every - needed(roles)
+
+
+def test_roles_are_written_down_once() -> None:
+    """At the Node, and only where that is a change."""
+    node: dict[str, Any] = {"metadata": {"name": "n/1"}}
+    asked = []
+
+    def call(method: str, path: str, body: Any, kubeconfig: str) -> Any:
+        asked.append(method)
+        assert (path, kubeconfig) == ("/api/v1/nodes/n%2F1", "k")
+        node["metadata"] |= body["metadata"] if body else {}
+        return node
+
+    salt = {"metalk8s_kubernetes.call": call}
+    record = load("_modules/metalk8s_roles", salt=salt).record
+    assert record("n/1", "etcd,master", "k") == {"changed": True}
+    assert record("n/1", "etcd,master", "k") == {"changed": False}
+    assert record("n/1", "node", "k") == {"changed": True}
+    assert node["metadata"]["annotations"] == {"metalk8s.scality.com/applied-roles": "node"}
+    assert asked == ["GET", "PATCH", "GET", "GET", "PATCH"]
