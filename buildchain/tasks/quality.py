@@ -36,7 +36,7 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
     "cluster": ("deploy-node.sh beside kubeadm join, as root", ("_testbed_image", "iso")),
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
-    "plan": ("the plan of a deployment among a thousand machines", ()),
+    "plan": ("plan and pillar of a thousand machines", ()),
     "pull": ("our pulls beside skopeo and curl, as root", ()),
     "serve": ("the static registry beside docker-registry", ()),
     "verify": ("verify.sh beside openssl over the same files", ("iso",)),
