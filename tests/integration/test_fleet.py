@@ -52,6 +52,11 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.wfile.write(self.client_address[0].encode())
 socketserver.TCPServer(("", 8080), Answer).serve_forever()
 """
+ASK_API = """
+import ssl, sys, urllib.request
+context = ssl.create_default_context(cafile="/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
+print(urllib.request.urlopen(sys.argv[1], timeout=5, context=context).read().decode())
+"""
 ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
 
 
@@ -182,6 +187,8 @@ def run_pod(fleet: Fleet, name: str, machine: str) -> str:
 def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
     """At the pod's own address and at its Service's, and who is asked sees which pod asks."""
     there, here = run_pod(fleet, "there", WORKER), run_pod(fleet, "here", "bootstrap")
+    plane = fleet.workload_address(fleet.others[WORKER])
+    fleet.first.wait(f"ip route get {there} | grep 'via {plane} '", 30)
     fleet.first.kubectl("expose pod there --port=80 --target-port=8080")
     service = fleet.first.kubectl("get service there -o 'jsonpath={.spec.clusterIP}'")
     for url in (f"http://{there}:8080/", f"http://{service}/"):
@@ -189,6 +196,9 @@ def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
         assert fleet.first.wait(ask, 30).strip() == here
     back = f"{KUBECTL} exec there -- python3 -c '{ASK}' http://{here}:8080/"
     assert fleet.first.wait(back, 30).strip() == there
+    # Its Service leads to the machine's address in the control plane.
+    api = f"{KUBECTL} exec there -- python3 -c '{ASK_API}' https://10.96.0.1/readyz"
+    assert fleet.first.wait(api, 30).strip() == "ok"
     fleet.first.kubectl("delete pod/here pod/there service/there")
 
 

@@ -92,7 +92,13 @@ def joined(roles: tuple[str, ...]) -> dict[str, Any]:
     machines = {"node": (OWN, list(roles))}
     machines |= {name: (address, masters) for name, address in OTHERS.items()}
     nodes = {
-        name: {"roles": has, "version": version, "address": address, "pod_cidr": ""}
+        name: {
+            "roles": has,
+            "version": version,
+            "address": address,
+            "workload_address": "",
+            "pod_cidr": "",
+        }
         for name, (address, has) in machines.items()
     }
     authorities = ("kubernetes", "etcd", "front_proxy", "repositories", "salt")
@@ -137,7 +143,13 @@ def one_of_three(*roles: str) -> dict[str, Any]:
     machines = {"node": ("10.100.0.2", [*roles]), "first": ("10.100.0.5", masters)}
     machines["third"] = ("10.100.0.7", ["etcd", "master"])
     nodes = {
-        name: {"roles": has, "version": "", "address": address, "pod_cidr": ""}
+        name: {
+            "roles": has,
+            "version": "",
+            "address": address,
+            "workload_address": "",
+            "pod_cidr": "",
+        }
         for name, (address, has) in machines.items()
     }
     pillar = bootstrap(apiServer={"host": VIP, "keepalived": KEEPALIVED}, ca={"minion": "first"})

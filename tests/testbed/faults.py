@@ -21,7 +21,7 @@ exec /bin/date --date='{offset} seconds' "$@"
 
 @contextlib.contextmanager
 def cut_off(machine: Machine) -> Iterator[None]:
-    """Take a machine from its network: nothing comes and nothing goes, and its link stays up."""
+    """Take a machine from its control plane: nothing comes and goes, and its link stays up."""
     index = machine.shell("cat /sys/class/net/eth0/iflink").strip()
     links = json.loads(_ip("-json", "link", "show"))
     link = next(link["ifname"] for link in links if link["ifindex"] == int(index))

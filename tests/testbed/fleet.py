@@ -1,7 +1,7 @@
 """Machines that join the first one: nodes of the test bed on its network, reached by SSH.
 
 Runs ``docker`` and ``iptables``. They have nothing of ours but the public key of who may enter, as
-an operator puts it there.
+an operator puts it there. A second network is the workload plane of all.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.testbed.machine import NAME_SERVER, Machine, container, docker, placed
+from tests.testbed.machine import (
+    NAME_SERVER,
+    Machine,
+    container,
+    docker,
+    placed,
+    private_network,
+)
 
 KEY = "/etc/metalk8s/pki/salt-bootstrap"
+CONFIGURATION = "/etc/metalk8s/bootstrap.yaml"
 ACCOUNT = "vagrant"  # it has sudo without a password
 ROLE = "node-role.kubernetes.io/"
 OURS = "metalk8s.scality.com/"
@@ -25,10 +33,18 @@ OURS = "metalk8s.scality.com/"
 
 @dataclass(frozen=True)
 class Fleet:
-    """The first machine of a cluster, and those that join or joined it."""
+    """The first machine of a cluster, and those that join or joined it.
+
+    :param workload: the network that is their workload plane.
+    """
 
     first: Machine
     others: dict[str, Machine]
+    workload: str
+
+    def workload_address(self, machine: Machine) -> str:
+        """Return the address of a machine in the workload plane."""
+        return placed(machine.name, self.workload)[0]
 
     @property
     def machines(self) -> list[Machine]:
@@ -72,7 +88,14 @@ def gathered(first: Machine, image: str, names: Sequence[str]) -> Iterator[Fleet
     first.shell(f"test -f {KEY} || ssh-keygen -q -t ed25519 -N '' -f {KEY}")
     public = first.shell(f"cat {KEY}.pub")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_pods_let_through(first.network))
+        workload, _ = stack.enter_context(private_network("workload-"))
+        for network in (first.network, workload):
+            stack.enter_context(_pods_let_through(network))
+        _connect(stack, first, workload)
+        _, plane = placed(first.name, workload)
+        configuration = json.loads(first.shell(f"cat {CONFIGURATION}"))
+        configuration["networks"]["workloadPlane"] = str(plane)
+        first.write(CONFIGURATION, json.dumps(configuration, indent=1))
         started = {
             name: stack.enter_context(container(image, first.network, hostname=name))
             for name in names
@@ -81,8 +104,14 @@ def gathered(first: Machine, image: str, names: Sequence[str]) -> Iterator[Fleet
         for name, identity in started.items():
             address, subnet = placed(identity, first.network)
             others[name] = Machine(identity, first.version, address, first.network)
+            _connect(stack, others[name], workload)
             _settle(others[name], subnet, public)
-        yield Fleet(first, others)
+        yield Fleet(first, others, workload)
+
+
+def _connect(stack: contextlib.ExitStack, machine: Machine, network: str) -> None:
+    docker("network", "connect", network, machine.name)
+    stack.callback(docker, "network", "disconnect", "--force", network, machine.name)
 
 
 @contextlib.contextmanager
@@ -93,8 +122,7 @@ def _pods_let_through(network: str) -> Iterator[None]:
     network without a way out drop those that have no address of that network, and pods have none.
     The rule is for what stays on the bridge: it opens no way out, and none to other networks.
     """
-    identity = docker("network", "inspect", "--format={{.Id}}", network)
-    bridge = f"br-{identity[:12]}"
+    bridge = f"br-{docker('network', 'inspect', '--format={{.Id}}', network)[:12]}"
     rule = ["DOCKER-USER", "--in-interface", bridge, "--out-interface", bridge, "--jump", "ACCEPT"]
     _iptables("--insert", *rule)
     try:

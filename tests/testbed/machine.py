@@ -230,9 +230,13 @@ def _settle(machine: Machine, subnet: ipaddress.IPv4Network | ipaddress.IPv6Netw
 
 
 @contextlib.contextmanager
-def private_network() -> Iterator[tuple[str, str]]:
-    """Make a network without a way out; give its name and that of its bridge."""
-    name = f"metalk8s-test-{os.getpid()}-{time.monotonic_ns() % 10**9}"
+def private_network(plane: str = "") -> Iterator[tuple[str, str]]:
+    """Make a network without a way out; give its name and that of its bridge.
+
+    :param plane: a word for its name, when a machine is in several. The engine numbers interfaces
+        by the names of networks, and those with such a word are the last.
+    """
+    name = f"metalk8s-test-{plane}{os.getpid()}-{time.monotonic_ns() % 10**9}"
     bridge = f"br-{docker('network', 'create', '--internal', name).strip()[:12]}"
     try:
         yield name, bridge

@@ -81,6 +81,7 @@ def _enrol(name: str, found: dict[str, Any]) -> list[str]:
         )
     )
     changed += _give_capacity(name)
+    changed += __salt__["metalk8s_workload.announce"](name, found["workload"])
     texts = __salt__["metalk8s_medium.scripts"](known)
     log.info("%s: Salt is installed from %s", name, known["repositories"]["url"])
     site = _site(name, facts, known)

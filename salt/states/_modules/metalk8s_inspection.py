@@ -19,8 +19,8 @@ def look(name: str) -> dict[str, Any]:
 
     :param name: of its Node.
     :return: ``problems`` and ``warnings`` (sentences), ``facts`` for people. When it could be
-        asked, ``target`` and ``host_keys`` (how to ask it again) and ``surveyed``; ``known`` is
-        what the states of its version know here.
+        asked, ``target`` and ``host_keys`` (how to ask it again), ``surveyed``, and ``workload``,
+        where its pods are reached; ``known`` is what the states of its version know here.
     """
     try:
         node = __salt__["metalk8s_kubernetes.get"]("v1", "Node", name)
@@ -53,6 +53,13 @@ def look(name: str) -> dict[str, Any]:
         target = __salt__["metalk8s_candidate.target"](node)
         found |= _ask(target, known, pins, __salt__["metalk8s_candidate.roles"](node))
         problems += found.pop("said")
+        if found.get("surveyed", {}).get("address"):
+            networks = known["networks"]["workload_plane"]["networks"]
+            plane = __salt__["metalk8s_workload.choose"](node, found["surveyed"], networks)
+            found["workload"] = plane["address"]
+            problems += [f"{name} ({target['address']}): {plane['problem']}"] * bool(
+                plane["problem"]
+            )
     return {**found, "problems": problems}
 
 

@@ -53,8 +53,8 @@ def ext_pillar(
 def described(node: dict[str, Any]) -> dict[str, Any]:
     """Say of a Node what the states want to know.
 
-    :return: ``roles``, ``version`` of MetalK8s, ``address`` in the control plane and ``pod_cidr``,
-        empty while nobody has said them.
+    :return: ``roles``, ``version`` of MetalK8s, ``address`` in the control plane,
+        ``workload_address`` and ``pod_cidr``, empty while nobody has said them.
     """
     metadata = node["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -66,6 +66,7 @@ def described(node: dict[str, Any]) -> dict[str, Any]:
         "roles": sorted(roles.intersection(ROLES)) or [PLAIN],
         "version": labels.get(f"{OURS}version", ""),
         "address": said if _is_address(said) else next(iter(internal), ""),
+        "workload_address": annotations.get(f"{OURS}workload-address", ""),
         "pod_cidr": (node.get("spec") or {}).get("podCIDR") or "",
     }
 

@@ -188,12 +188,14 @@ def test_refused(newcomer: Newcomer) -> None:
     newcomer.declare()
     newcomer.say("swap=/dev/sda", "port=280A", ahead=-3600)
     answer = call(newcomer, "check")
-    words = ("3600.", "it swaps to /dev/sda", "port 10250 is taken there")
-    assert [word in found for word, found in zip(words, answer["problems"], strict=True)] == [
-        True,
-        True,
-        True,
-    ]
+    # How long a busy machine takes to answer is not known to the second.
+    words = (
+        r"its clock is 3[56]\d\d\.\d s behind",
+        "it swaps to /dev/sda",
+        "port 10250 is taken there",
+    )
+    for word, found in zip(words, answer["problems"], strict=True):
+        assert re.search(word, found), found
     assert answer["problems"][0].startswith("worker (10.0.0.2): its clock is ")
     assert call(newcomer, "enrol")["changed"] is False
     assert (newcomer.pinned(), newcomer.there()) == ({}, {})

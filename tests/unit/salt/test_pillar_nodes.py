@@ -67,7 +67,7 @@ def arguments(tmp_path: pathlib.Path) -> dict[str, Any]:
 )
 def test_what_a_node_says(found: dict[str, Any], expected: dict[str, Any]) -> None:
     described = module(Api()).described(found)
-    assert set(described) == {"roles", "version", "address", "pod_cidr"}
+    assert set(described) == {"roles", "version", "address", "workload_address", "pod_cidr"}
     assert described == described | expected
 
 
