@@ -54,8 +54,11 @@ socketserver.TCPServer(("", 8080), Answer).serve_forever()
 """
 ASK_API = """
 import ssl, sys, urllib.request
-context = ssl.create_default_context(cafile="/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
-print(urllib.request.urlopen(sys.argv[1], timeout=5, context=context).read().decode())
+folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
+context = ssl.create_default_context(cafile=folder + "ca.crt")
+request = urllib.request.Request(sys.argv[1])
+request.add_header("Authorization", "Bearer " + open(folder + "token").read())
+print(urllib.request.urlopen(request, timeout=5, context=context).read().decode())
 """
 ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
 
@@ -68,7 +71,7 @@ def watched(node: Node, debian_root_image: str) -> Iterator[tuple[Fleet, Sniffer
         node(keepalived=True) as (first, sniffer),
         fleets.gathered(first, debian_root_image, (WORKER, *MASTERS)) as fleet,
     ):
-        faults.give_disk(fleet.others[THIRD], "/var/lib/etcd", "800M")
+        faults.give_disk(fleet.others[THIRD], "/var/lib/etcd", "10G")
         first.bootstrap()
         yield fleet, sniffer
 

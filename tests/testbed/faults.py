@@ -13,6 +13,23 @@ from collections.abc import Iterator
 from tests.testbed.machine import Machine, docker
 
 FILLER = "filler"
+# Most of it without writing anything, the rest by writing until nothing fits.
+FILL = """
+cd {folder}
+fallocate --length=$(($(stat --file-system --format='%a * %S' .) - 64000000)) {filler}
+cat /dev/zero >>{filler} 2>/dev/null || true
+"""
+DISK = "/var/disk.img"
+# No line of fstab: to systemd, a volume of the container's is mounted there already.
+UNIT = """
+[Unit]
+Before=containerd.service kubelet.service
+[Service]
+Type=oneshot
+ExecStart=mount -o loop {disk} {folder}
+[Install]
+WantedBy=multi-user.target
+"""
 # Before the machine's own, on PATH: a container has the clock of its host.
 DATE = """#!/bin/sh
 exec /bin/date --date='{offset} seconds' "$@"
@@ -38,16 +55,15 @@ def give_disk(machine: Machine, folder: str, size: str) -> None:
 
     :param size: as ``truncate`` has it.
     """
-    image = "/var/disk.img"
-    machine.shell(f"truncate --size={size} {image}; mkfs.ext4 -q {image}; mkdir -p {folder}")
-    machine.write("/etc/fstab", f"{image} {folder} ext4 loop 0 0\n")
-    machine.shell(f"mount {folder}")
+    machine.shell(f"truncate --size={size} {DISK}; mkfs.ext4 -q -m 0 {DISK}; mkdir -p {folder}")
+    machine.write("/etc/systemd/system/disk.service", UNIT.format(disk=DISK, folder=folder))
+    machine.shell("systemctl daemon-reload; systemctl enable --now --quiet disk.service")
 
 
 @contextlib.contextmanager
 def full(machine: Machine, folder: str) -> Iterator[None]:
     """Fill the file system of a folder to the last block."""
-    machine.shell(f"head --bytes=1T /dev/zero >{folder}/{FILLER} 2>/dev/null || true")
+    machine.shell(FILL.format(folder=folder, filler=FILLER))
     try:
         yield
     finally:
