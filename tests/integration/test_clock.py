@@ -203,6 +203,14 @@ def test_masters_agree_and_others_follow(start: Start) -> None:
     assert not other.space.inside("ss", "-Hlun").strip(), "it serves nobody"
 
 
+def test_the_servers_of_the_site_are_told_apart(start: Start) -> None:
+    """By the doctor, in what chronyc prints of them."""
+    machine = start(OTHER, serves=False, upstream=["192.0.2.7"], masters=[MASTERS[0]])
+    machine.says("Loaded seccomp filter", 10)
+    options = {row[1]: row[4] for row in machine.ask("selectdata")}
+    assert options == {"192.0.2.7": "P", MASTERS[0]: "-"}
+
+
 def test_an_offset_of_ten_seconds_is_noticed_within_a_minute(start: Start) -> None:
     """It would jump then; that it may, the configuration says."""
     other = start(OTHER, serves=False, upstream=[], masters=[MASTERS[0]])

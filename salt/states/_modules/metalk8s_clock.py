@@ -70,14 +70,15 @@ def is_free() -> bool:
 def status() -> dict[str, Any]:
     """Say how the clock is kept, whoever does it.
 
-    :return: ``keeper``, the unit that runs, empty where none does; ``is_ours``; ``synchronised``,
-        nothing where nobody says; and where chrony answers, ``stratum``, ``sources`` and
-        ``preferred`` (those of them that are the site's).
+    :return: ``keeper``, the unit that runs, empty where none does; ``is_ours``; ``is_free``, as
+        above; ``synchronised``, nothing where nobody says; and where chrony answers, ``stratum``,
+        ``sources`` and ``preferred`` (those of them that are the site's).
     """
     unit = next((name for name in (*CHOSEN, *DEFAULTS) if _succeeds("is-active", name)), "")
     found = {
         "keeper": unit,
         "is_ours": any(pathlib.Path(ROOT).glob(DROP_INS)),
+        "is_free": is_free(),
         "synchronised": None,
     }
     if unit.startswith(CHRONY):
@@ -100,14 +101,14 @@ def _tracking() -> dict[str, Any]:
 def sources() -> dict[str, bool]:
     """List whom chrony asks, and whether each has answered of late."""
     rows = _fields(_printed("chronyc", "-n", "-c", "sources"))
-    # The seventh is a register of the last eight attempts, in octal.
+    # Field 6 is a register of the last eight attempts, in octal.
     return {row[2]: int(row[5], 8) > 0 for row in rows if len(row) > 5}
 
 
 def _preferred() -> list[str]:
-    """List whom our configuration has chrony prefer: field 4 has the options of a source."""
+    """List whom our configuration has chrony prefer: field 5 says so."""
     rows = _fields(_printed("chronyc", "-n", "-c", "selectdata"))
-    return [row[1] for row in rows if len(row) > 3 and "P" in row[3]]
+    return [row[1] for row in rows if row[4:5] == ["P"]]
 
 
 def _fields(text: str) -> list[list[str]]:

@@ -49,10 +49,9 @@ def page(facts: dict[str, Any], found: list[dict[str, str]]) -> str:
         f"Machines: {len(facts['machines'])}, {ready} ready",
         f"etcd: {len(members)} members, {voters} vote, leader {leader}",
     ]
+    known = [minion["clock"] for minion in facts["minions"].values() if minion.get("clock")]
     clocks = Counter(
-        minion["clock"]["keeper"] or "nobody"
-        for minion in facts["minions"].values()
-        if minion.get("clock")
+        (clock["keeper"] or "nobody") if clock["is_free"] else "the host" for clock in known
     )
     if clocks:
         kept = ", ".join(f"{keeper} on {number}" for keeper, number in sorted(clocks.items()))

@@ -7,6 +7,8 @@ import types
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from .loader import STATES, load
 
@@ -17,7 +19,10 @@ FOLLOWS = "0A4D0001,10.77.0.1,11,1795359725.0,-0.1,0.1,0.1,-0.2,-0.0,423.9,0.1,0
 ALONE = "7F7F0101,,10,1795359719.4,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,Normal\n"
 LOST = "00000000,,0,0.0,0.0,0.0,0.0,0.0,0.0,0.0,1.0,1.0,0.0,Not synchronised\n"
 SOURCES = "^,*,10.77.0.1,10,4,7,0,0.1,0.1,0.1\n^,?,192.0.2.7,0,6,0,4294967295,0.0,0.0,0.0\n"
-CHOICES = "*,10.77.0.1,N,-----,-----,5,1.0,-0.1,0.1,N\nM,192.0.2.7,N,-P---,-P---,0,1.0,0.0,0.0,?\n"
+CHOICES = (
+    "*,10.77.0.1,N,-,-,-,-,-,-,-,-,-,-,5,1.0,-0.1,0.1,Normal\n"
+    "M,192.0.2.7,N,-,P,-,-,-,-,P,-,-,-,0,1.0,0.0,0.0,Not synchronised\n"
+)
 DEBIAN = "pool 2.debian.pool.ntp.org iburst\nkeyfile /etc/chrony/chrony.keys\n"
 
 
@@ -136,6 +141,39 @@ def test_another_time_service(machine: Machine, name: str) -> None:
     assert machine.other() == expected
 
 
+WORDS = st.text(st.characters(codec="ascii", exclude_characters="\r\n"), max_size=20)
+COMMENTS = st.builds("{}{}".format, st.sampled_from(["#", "!", ";", "%", "  # "]), WORDS)
+VENDORS = st.sampled_from(
+    [
+        "pool 2.debian.pool.ntp.org iburst",
+        "\tserver 0.rhel.pool.ntp.org.",
+        "NTP=",
+        "keyfile server x",
+    ]
+)
+SITES = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", " ", "\t"]),
+    st.sampled_from(["server ", "pool\t", "peer  ", "refclock ", "NTP=", "NTP = "]),
+    st.sampled_from(["192.0.2.1", "ntp.example", "pool.ntp.org.example", "PHC"]),
+    st.sampled_from(["", " iburst", " # why"]),
+)
+
+
+@given(st.lists(COMMENTS | VENDORS, max_size=8), st.lists(SITES, max_size=2), st.randoms())
+def test_whoever_is_named_besides_the_vendor_counts(
+    tmp_path_factory: pytest.TempPathFactory, rest: list[str], sites: list[str], chance: Any
+) -> None:
+    """In any order, among comments and servers of the vendor."""
+    module = load("_modules/metalk8s_clock")
+    module.ROOT = str(tmp_path_factory.mktemp("root"))
+    lines = [*rest, *sites]
+    chance.shuffle(lines)
+    pathlib.Path(module.ROOT, "etc").mkdir()
+    pathlib.Path(module.ROOT, "etc/chrony.conf").write_text("\n".join(lines))
+    assert module._has_servers("chronyd") is bool(sites)
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
@@ -205,10 +243,11 @@ def test_status(machine: Machine, name: str) -> None:
     """What chrony says, or the kernel of another's work."""
     said, expected = STATUS[name]
     machine.say(**said)
-    expected = {"is_ours": False, "synchronised": None, **expected}
+    expected = {"is_ours": False, "is_free": True, "synchronised": None, **expected}
     assert machine.module.status() == expected
     machine.put({UNIT: ""})
-    assert machine.module.status() == {**expected, "is_ours": True}
+    machine.put({"run/systemd/container": "docker\n"})
+    assert machine.module.status() == {**expected, "is_ours": True, "is_free": False}
 
 
 # -- the state -------------------------------------------------------------------------------------

@@ -56,12 +56,17 @@ def clock(**more: Any) -> dict[str, Any]:
     return {
         "keeper": "chrony",
         "is_ours": True,
+        "is_free": True,
         "synchronised": True,
         "stratum": 3,
         "sources": {"192.0.2.7": True, "10.0.0.2": True},
         "preferred": ["192.0.2.7"],
         **more,
     }
+
+
+def other(**more: Any) -> dict[str, Any]:
+    return {"keeper": "ntpsec", "is_ours": False, "is_free": True, **more}
 
 
 SILENT = {"10.0.0.2": False, "192.0.2.7": False}
@@ -139,7 +144,7 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], list[tuple[str, str, str]]]]
     # Of a version that did not ask.
     (lambda facts: facts["minions"]["m1"].pop("clock"), []),
     (
-        spoil("minions", "m1", "clock", value={"keeper": "chrony", "synchronised": None}),
+        spoil("minions", "m1", "clock", value=clock(synchronised=None)),
         [("warning", "m1", "does not say how that goes")],
     ),
     (
@@ -155,10 +160,10 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], list[tuple[str, str, str]]]]
         [("warning", "m1", "is not synchronised")],
     ),
     (
-        spoil("minions", "m1", "clock", value={"keeper": "ntpsec", "synchronised": False}),
+        spoil("minions", "m1", "clock", value=other(synchronised=False)),
         [("warning", "m1", "ntpsec, which keeps its clock, is not synchronised")],
     ),
-    (spoil("minions", "m1", "clock", value={"keeper": "ntpsec", "synchronised": True}), []),
+    (spoil("minions", "m1", "clock", value=other(synchronised=True)), []),
     (
         spoil("minions", "m1", "clock", value=clock(sources=SILENT, stratum=10)),
         [("warning", "m1", "servers answers (192.0.2.7): the cluster keeps a time of its own (st")],
@@ -210,12 +215,13 @@ def test_the_page() -> None:
     facts = fine()
     facts["machines"][2]["is_schedulable"] = False
     facts["machines"][2]["is_ready"] = False
-    facts["minions"]["m1"]["clock"] = clock(keeper="ntpsec")
+    facts["minions"]["m1"]["clock"] = other(synchronised=True)
+    facts["minions"]["m2"]["clock"] = clock(is_free=False)
     page = DOCTOR.page(facts, DOCTOR.findings(facts)).splitlines()
     assert page[:5] == [
         "Machines: 3, 2 ready",
         "etcd: 3 members, 3 vote, leader boot",
-        "Clocks: kept by chrony on 2, ntpsec on 1",
+        "Clocks: kept by chrony on 1, ntpsec on 1, the host on 1",
         "",
         "ERROR m2: Its Node is not ready.",
     ]

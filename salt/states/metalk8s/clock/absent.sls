@@ -13,9 +13,12 @@ Remove the configuration of the clock:
       - {{ clock.drop_in }}
       - {{ clock.config_folder }}
       - {{ clock.config }}
-      - {{ clock.record }}
     - require:
       - pkg: Remove chrony that nobody else had
+
+Forget who kept the clock:
+  file.absent:
+    - name: {{ clock.record }}
 
 # as it was before, where it was; a drop-in of the site stays
 Let chrony go on without us:
@@ -23,7 +26,8 @@ Let chrony go on without us:
     - name: >-
         for folder in {{ clock.drop_in.rpartition("/")[0] }} {{ clock.config_folder.rpartition("/")[0] }}; do
         test ! -d $folder || rmdir --ignore-fail-on-non-empty $folder; done;
-        systemctl daemon-reload; systemctl try-restart {{ clock.service }}.service
+        systemctl daemon-reload;
+        ! systemctl --quiet is-active {{ clock.service }}.service || systemctl restart {{ clock.service }}.service
     - onchanges:
       - file: Remove the configuration of the clock
 {%- if clock.replaced %}
