@@ -40,13 +40,15 @@ CAPABILITIES, SYS_TIME = "proc/1/status", 25
 TIME = 10  # seconds that a program has to answer
 
 
-def other(drop_in: str, record: str) -> str:
+def other(drop_in: str, record: str, is_asked: bool) -> str:
     """Name the unit that keeps this machine's clock in place of ours; empty where ours is to.
 
-    It does when somebody chose or configured it, when it works, or when it was left alone before.
+    It does when somebody chose or configured it; and, unless ours is asked for, when it works or
+    was left alone before.
 
     :param drop_in: for the unit of chrony; where it is, ours was chosen once and for all.
     :param record: of a service that was left alone.
+    :param is_asked: whether the site named servers for ours.
     """
     if pathlib.Path(drop_in).exists():
         return ""
@@ -54,7 +56,9 @@ def other(drop_in: str, record: str) -> str:
     for unit in (*CHOSEN, *DEFAULTS):
         if not (_succeeds("is-enabled", unit) or _succeeds("is-active", unit)):
             continue
-        if unit in CHOSEN or [unit] == before or _has_servers(unit) or _has_answers(unit):
+        if unit in CHOSEN or _has_servers(unit):
+            return unit
+        if not is_asked and ([unit] == before or _has_answers(unit)):
             return unit
     return ""
 

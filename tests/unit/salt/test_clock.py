@@ -59,9 +59,9 @@ class Machine:
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text)
 
-    def other(self) -> str:
+    def other(self, *, is_asked: bool = False) -> str:
         """Say who keeps the clock in place of ours."""
-        name: str = self.module.other(str(self.root / UNIT), str(self.root / RECORD))
+        name: str = self.module.other(str(self.root / UNIT), str(self.root / RECORD), is_asked)
         return name
 
 
@@ -139,6 +139,8 @@ def test_another_time_service(machine: Machine, name: str) -> None:
     machine.say(**said)
     machine.put(files)
     assert machine.other() == expected
+    works = name in ("default that works", "default that was left alone", "chrony that works")
+    assert machine.other(is_asked=True) == ("" if works else expected), "the site named servers"
 
 
 WORDS = st.text(st.characters(codec="ascii", exclude_characters="\r\n"), max_size=20)
