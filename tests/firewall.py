@@ -17,10 +17,11 @@ import jinja2
 ROOT = pathlib.Path(__file__).parents[1]
 FILES = ROOT / "salt/states/metalk8s/firewall/files"
 MAP = ROOT / "tests/render/golden/debian-12-keepalived/map.json"
-VRRP, TCP = 112, 6
+VRRP, TCP, UDP = 112, 6, 17
 RULE = re.compile(
     r'iifname (?P<but>!= )?"(?P<interface>\w+)"|ip (?P<end>saddr|daddr) (?P<network>[0-9./]+)'
-    r"|ip protocol (?P<protocol>\d+)|tcp dport (?P<port>\d+)|ct state (?P<states>[a-z,]+)"
+    r"|ip protocol (?P<protocol>\d+)|(?P<transport>tcp|udp) dport (?P<port>\d+)"
+    r"|ct state (?P<states>[a-z,]+)"
 )
 
 
@@ -45,7 +46,7 @@ def render(name: str, metalk8s: dict[str, Any]) -> str:
 class Packet:
     """An IPv4 packet that comes in.
 
-    :ivar port: where to, for TCP.
+    :ivar port: where to, for TCP and UDP.
     """
 
     source: str
@@ -81,5 +82,6 @@ def _matches(found: re.Match[str], packet: Packet) -> bool:
     if found["protocol"]:
         return int(found["protocol"]) == packet.protocol
     if found["port"]:
-        return packet.protocol == TCP and int(found["port"]) == packet.port
+        transport = {"tcp": TCP, "udp": UDP}[found["transport"]]
+        return packet.protocol == transport and int(found["port"]) == packet.port
     return packet.state in found["states"].split(",")

@@ -160,6 +160,33 @@ def one_of_three(*roles: str) -> dict[str, Any]:
 
 # Machines that leave, by their roles.
 LEAVING = {"worker": ("node",), "master": ("etcd", "master"), "first": ("bootstrap",)}
+# Machines by who keeps the clock: what is said of it, its configuration, and its roles.
+CLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, ...]]] = {
+    "alone": ({}, {}, ("bootstrap",)),
+    "asks": ({}, {"servers": ["192.0.2.7", "192.0.2.8"]}, ("etcd", "master")),
+    "follows": ({}, {"servers": ["192.0.2.7"]}, ("node",)),
+    "stores": ({}, {}, ("etcd",)),
+    "container": ({"is_free": False}, {}, ("master",)),
+    "site": ({"other": "ntpsec"}, {"servers": ["192.0.2.7"]}, ("master",)),
+    "unmanaged": ({}, {"manage": False}, ("master",)),
+}
+
+
+def clock_machines() -> dict[str, dict[str, Any]]:
+    """Give each of them on each platform; who is not alone is one of three."""
+    found = {}
+    for platform, grains in PLATFORMS.items():
+        for name, (clock, time, roles) in CLOCKS.items():
+            pillar = BOOTSTRAP if name == "alone" else one_of_three(*roles)
+            known = pillar["metalk8s"]
+            told = {**known["bootstrap"], "time": time}
+            found[f"{platform} clock {name}"] = {
+                "grains": grains,
+                "clock": clock,
+                "pillar": {**pillar, "metalk8s": {**known, "bootstrap": told}},
+                "sls": ["metalk8s.clock", "metalk8s.clock.absent", "metalk8s.firewall"],
+            }
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -196,7 +223,7 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         }
         for name, pillar in STRANGERS.items()
     }
-    machines |= JOINED_MACHINES
+    machines |= JOINED_MACHINES | clock_machines()
     for roles, more in CHOICES.values():
         node = {"version": VERSIONS["metalk8s"]["version"], "roles": list(roles)}
         pillar = BOOTSTRAP["metalk8s"] | {"node": node, "site": more}

@@ -218,6 +218,10 @@ def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str
         # The only file of the machine that is read for a value: of ours, not of whose test this is.
         resolver = machine.get("resolver", "/etc/resolv.conf")
         high_state.state.functions["metalk8s_network.resolver"] = lambda: resolver
+        # Nor is the clock, or who keeps it.
+        clock = {"other": "", "is_free": True, **machine.get("clock", {})}
+        high_state.state.functions["metalk8s_clock.other"] = lambda *_asked: clock["other"]
+        high_state.state.functions["metalk8s_clock.is_free"] = lambda: clock["is_free"]
         high_state.state.functions["saltutil.runner"] = runner_of(states)
         files: dict[str, dict[str, Any]] = {}
         probe = render_sls("map_probe", high_state, states, files)

@@ -318,6 +318,8 @@ def test_ports_are_documented(root):
 
 
 def port_of(row):
+    if "udp" in row:
+        return f"{row['udp']}/UDP"
     return row["number"] if "number" in row else row["protocol"].upper()
 
 

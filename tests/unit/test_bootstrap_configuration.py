@@ -128,6 +128,42 @@ SITUATIONS = {
     "relative archive": (yaml("- /srv", "- srv"), "archives[0]: srv/scality/metalk8s-2.4.0-dev is"),
     "archive from above": (yaml("- /srv/", "- /srv/../"), "is no absolute path"),
     "archive twice": (yaml(ARCHIVE, ARCHIVE + ARCHIVE), "yaml:12: archives[1]: /srv"),
+    "time is a text": (
+        yaml("archives:", "time: 10.50.0.9\narchives:"),
+        "yaml:10: time is a text (10.50.0.9), expected a mapping",
+    ),
+    "time server is no list": (
+        yaml("archives:", "time: {servers: 10.50.0.9}\narchives:"),
+        "time.servers is a text (10.50.0.9), expected a list",
+    ),
+    "no time server": (
+        yaml("archives:", "time: {servers: []}\narchives:"),
+        "time.servers is an empty list",
+    ),
+    "time server by name": (
+        yaml("archives:", "time: {servers: [ntp.example]}\narchives:"),
+        "yaml:10: time.servers[0]: ntp.example is no IPv4 address",
+    ),
+    "time server on loopback": (
+        yaml("archives:", "time: {servers: [127.0.0.1]}\narchives:"),
+        "time.servers[0]: 127.0.0.1 is no address that other machines can reach",
+    ),
+    "time server twice": (
+        yaml("archives:", "time:\n  servers: [10.9.9.1, 10.9.9.1]\narchives:"),
+        "yaml:11: time.servers[1]: 10.9.9.1 is listed twice",
+    ),
+    "unknown key of time": (
+        yaml("archives:", "time: {pool: a}\narchives:"),
+        "time.pool is not known",
+    ),
+    "time servers that nobody asks": (
+        yaml("archives:", "time: {manage: false, servers: [10.9.9.1]}\narchives:"),
+        "yaml:10: time names servers, but manage is false",
+    ),
+    "manage is no flag": (
+        yaml("archives:", "time: {manage: 0}\narchives:"),
+        "time.manage is a number (0), expected true or false",
+    ),
     "unknown parameter": (
         write(YAML, f"{bootstrap.CONFIGURATION}site:\n  kubelet:\n    colour: red\n"),
         "yaml:14: site.kubelet.colour is no parameter of the states",
@@ -177,6 +213,19 @@ def test_complete_configuration(fake):
         "10.50.0.0/24",
     ]
     assert read.lines["archives[0]"] == 17
+
+
+def test_time_servers(fake):
+    """In their order; none without the key, and none where the clock is not ours."""
+    subject, told = command.find(fake.machine, fake.medium)
+    assert (subject.configuration.time_servers, told) == ((), [])
+    yaml("archives:", "time: {servers: [10.9.9.2, 10.9.9.1]}\narchives:")(fake)
+    subject, told = command.find(fake.machine, fake.medium)
+    assert told == []
+    assert [str(one) for one in subject.configuration.time_servers] == ["10.9.9.2", "10.9.9.1"]
+    fake.replace(YAML, "servers: [10.9.9.2, 10.9.9.1]", "manage: false")
+    subject, told = command.find(fake.machine, fake.medium)
+    assert (subject.configuration.time_servers, told) == ((), [])
 
 
 def test_the_example_is_fine(fake, root):

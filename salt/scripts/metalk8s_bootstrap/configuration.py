@@ -67,6 +67,7 @@ class Configuration:
     host: ipaddress.IPv4Address | None = None
     keepalived: Keepalived = Keepalived()
     archives: tuple[str, ...] = ()
+    time_servers: tuple[ipaddress.IPv4Address, ...] = ()
     site: Mapping[str, Any] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -97,6 +98,7 @@ def read(path: Path, parameters: Mapping[str, Any]) -> tuple[Configuration, list
         api.get("host"),
         _keepalived(api.get("keepalived") or {}),
         tuple(values["archives"] or ()),
+        tuple((values["time"] or {}).get("servers") or ()),
         values["site"] or {},
         _lines(document),
     )
@@ -131,6 +133,7 @@ def _schema(parameters: Mapping[str, Any]) -> Any:
             "ca": Field(mapping({"minion": Field(_minion)})),
             "apiServer": Field(mapping(api), False),
             "archives": Field(_archives),
+            "time": Field(_time, False),
             "site": Field(_site(parameters), False),
         }
     )
@@ -213,7 +216,9 @@ def name_problem(name: str) -> str:
     return "" if NAME.fullmatch(name) else "is no name that a node can have"
 
 
-def _address(reader: Reader, value: Value) -> ipaddress.IPv4Address | None:
+def _address(
+    reader: Reader, value: Value, remedy: str = "Name an address in the control plane."
+) -> ipaddress.IPv4Address | None:
     if not expect(reader, value, str):
         return None
     try:
@@ -224,7 +229,7 @@ def _address(reader: Reader, value: Value) -> ipaddress.IPv4Address | None:
         return None
     if address.is_loopback or address.is_multicast or address.is_unspecified:
         what = f"{value.key}: {value.data} is no address that other machines can reach"
-        reader.complain(value.line, what, "Name an address in the control plane.")
+        reader.complain(value.line, what, remedy)
         return None
     return address
 
@@ -263,6 +268,26 @@ def _archives(reader: Reader, value: Value) -> tuple[str, ...]:
             reader.complain(item.line, f"{item.key}: {path} is listed twice", "Remove one.")
         else:
             found.append(str(path))
+    return tuple(found)
+
+
+def _time(reader: Reader, value: Value) -> dict[str, Any]:
+    fields = {"manage": Field(_flag, False, True), "servers": Field(_servers, False, ())}
+    found = mapping(fields)(reader, value)
+    if found["servers"] and not found["manage"]:
+        what = f"{value.key} names servers, but manage is false: nobody would ask them"
+        reader.complain(value.line, what, "Remove one of them.")
+    return found
+
+
+def _servers(reader: Reader, value: Value) -> tuple[ipaddress.IPv4Address, ...]:
+    found: list[ipaddress.IPv4Address] = []
+    for item in texts(reader, value, may_be_one=False):
+        address = _address(reader, item, "Name one that the masters can reach.")
+        if address and address in found:
+            reader.complain(item.line, f"{item.key}: {address} is listed twice", "Remove one.")
+        elif address:
+            found.append(address)
     return tuple(found)
 
 

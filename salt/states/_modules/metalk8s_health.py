@@ -36,7 +36,8 @@ def facts() -> dict[str, Any]:
     :return: ``certificates`` (``path``, ``days`` that are left, or ``problem``), ``disks``
         (``path``, ``free`` and ``size`` in bytes), ``services`` (name → whether it runs),
         ``versions`` of packages, ``api_server`` (whether it is ready; nothing where there is
-        none), ``time`` (seconds since 1970, the last that is looked at).
+        none), ``clock`` (of ``metalk8s_clock.status``), ``time`` (seconds since 1970, the last
+        that is looked at).
     """
     there = [name for name in SERVICES if __salt__["service.available"](name)]
     return {
@@ -45,6 +46,7 @@ def facts() -> dict[str, Any]:
         "services": {name: bool(__salt__["service.status"](name)) for name in there},
         "versions": {name: __salt__["pkg.version"](name) for name in SERVICES},
         "api_server": _api_server(),
+        "clock": __salt__["metalk8s_clock.status"](),
         "time": time.time(),
     }
 

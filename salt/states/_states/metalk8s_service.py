@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import subprocess
 import time
@@ -17,7 +18,7 @@ def renewed(name: str, files: list[str]) -> dict[str, Any]:
     :param files: what the service reads when it starts.
     """
     since = started(name)
-    newer = [file for file in files if since and pathlib.Path(file).stat().st_mtime > since]
+    newer = [file for file in files if since and _changed(file) > since]
     if not newer:
         return _result(name, True, {}, f"{name} is not older than what it reads")
     changes = {"newer": newer}
@@ -38,6 +39,12 @@ def started(name: str) -> float:
         return 0.0
     age = time.monotonic() - int(found["ExecMainStartTimestampMonotonic"]) / 1e6
     return time.time() - age
+
+
+def _changed(file: str) -> float:
+    """Say when a file changed; one that a run would only write now, later than anything."""
+    path = pathlib.Path(file)
+    return path.stat().st_mtime if path.exists() else math.inf
 
 
 def _result(

@@ -7,6 +7,7 @@ Pure. A finding is ``severity`` (``error``: something does not work, or will not
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,6 +49,13 @@ def page(facts: dict[str, Any], found: list[dict[str, str]]) -> str:
         f"Machines: {len(facts['machines'])}, {ready} ready",
         f"etcd: {len(members)} members, {voters} vote, leader {leader}",
     ]
+    known = [minion["clock"] for minion in facts["minions"].values() if minion.get("clock")]
+    clocks = Counter(
+        (clock["keeper"] or "nobody") if clock["is_free"] else "the host" for clock in known
+    )
+    if clocks:
+        kept = ", ".join(f"{keeper} on {number}" for keeper, number in sorted(clocks.items()))
+        lines.append(f"Clocks: kept by {kept}")
     for one in found:
         lines += ["", f"{one['severity'].upper()} {one['subject']}: {one['finding']}"]
         lines.append(f"    {one['remedy']}")
@@ -153,6 +161,34 @@ def _minion(name: str, known: dict[str, Any]) -> Iterator[dict[str, str]]:
         text = f"Its clock is off by {known['offset']:+.0f} s."
         remedy = "Set it, and let a time service keep it so."
         yield _finding(ERROR if offset > GREAT_OFFSET else WARNING, name, text, remedy)
+    yield from _clock(name, known.get("clock") or {})
+
+
+def _clock(name: str, clock: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Examine who keeps a clock; nothing is known of a machine of a version that did not ask."""
+    keeper, sources = clock.get("keeper", ""), clock.get("sources", {})
+    silent = [source for source, answers in sorted(sources.items()) if not answers]
+    remedy = f"On {name}: chronyc sources. They are reached at UDP port 123."
+    if not keeper:
+        if clock.get("is_ours"):
+            what = "chrony, which is to keep its clock, does not run."
+            yield _finding(ERROR, name, what, "Apply metalk8s.clock; systemctl status chrony.")
+    elif clock["synchronised"] is None:
+        what = f"{keeper}, which keeps its clock, does not say how that goes."
+        yield _finding(WARNING, name, what, f"systemctl restart {keeper}")
+    elif sources and len(silent) == len(sources) and not clock["synchronised"]:
+        what = f"None of those whom its clock follows answers: {', '.join(silent)}."
+        yield _finding(WARNING, name, what, remedy)
+    elif not clock["synchronised"]:
+        what = f"{keeper}, which keeps its clock, is not synchronised."
+        yield _finding(WARNING, name, what, f"See whom it asks: systemctl status {keeper}.")
+    preferred = clock.get("preferred", [])
+    if preferred and set(preferred) <= set(silent) and clock["synchronised"]:
+        what = (
+            f"None of the site's time servers answers ({', '.join(preferred)}): the cluster keeps "
+            f"a time of its own (stratum {clock['stratum']})."
+        )
+        yield _finding(WARNING, name, what, remedy)
 
 
 def _certificate(name: str, one: dict[str, Any]) -> Iterator[dict[str, str]]:

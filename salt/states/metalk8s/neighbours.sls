@@ -4,3 +4,4 @@ include:
   - metalk8s.container-engine.configured
   - metalk8s.balancer
   - metalk8s.keepalived
+  - metalk8s.clock

@@ -47,8 +47,29 @@ def minion(**more: Any) -> dict[str, Any]:
         "api_server": None,
         "offset": 0.5,
         "doubt": 0.4,
+        "clock": clock(),
         **more,
     }
+
+
+def clock(**more: Any) -> dict[str, Any]:
+    return {
+        "keeper": "chrony",
+        "is_ours": True,
+        "is_free": True,
+        "synchronised": True,
+        "stratum": 3,
+        "sources": {"192.0.2.7": True, "10.0.0.2": True},
+        "preferred": ["192.0.2.7"],
+        **more,
+    }
+
+
+def other(**more: Any) -> dict[str, Any]:
+    return {"keeper": "ntpsec", "is_ours": False, "is_free": True, **more}
+
+
+SILENT = {"10.0.0.2": False, "192.0.2.7": False}
 
 
 def fine() -> dict[str, Any]:
@@ -114,6 +135,49 @@ CASES: list[tuple[Callable[[dict[str, Any]], None], list[tuple[str, str, str]]]]
     (spoil("minions", "m1", "disks", 0, "free", value=4 * GIB), [("error", "m1", "4 % free")]),
     (spoil("minions", "m1", "offset", value=-3.0), [("warning", "m1", "off by -3 s")]),
     (spoil("minions", "m1", "offset", value=3600.0), [("error", "m1", "off by +3600 s")]),
+    (
+        spoil("minions", "m1", "clock", value=clock(keeper="")),
+        [("error", "m1", "chrony, which is to keep its clock, does not run")],
+    ),
+    # Nobody asked us to.
+    (spoil("minions", "m1", "clock", value=clock(keeper="", is_ours=False)), []),
+    # Of a version that did not ask.
+    (lambda facts: facts["minions"]["m1"].pop("clock"), []),
+    (
+        spoil("minions", "m1", "clock", value=clock(synchronised=None)),
+        [("warning", "m1", "does not say how that goes")],
+    ),
+    (
+        spoil("minions", "m1", "clock", value=clock(synchronised=False, sources=SILENT)),
+        [("warning", "m1", "clock follows answers: 10.0.0.2, 192.0.2.7")],
+    ),
+    (
+        spoil("minions", "m1", "clock", value=clock(synchronised=False)),
+        [("warning", "m1", "chrony, which keeps its clock, is not synchronised")],
+    ),
+    (
+        spoil("minions", "m1", "clock", value=clock(synchronised=False, sources={}, preferred=[])),
+        [("warning", "m1", "is not synchronised")],
+    ),
+    (
+        spoil("minions", "m1", "clock", value=other(synchronised=False)),
+        [("warning", "m1", "ntpsec, which keeps its clock, is not synchronised")],
+    ),
+    (spoil("minions", "m1", "clock", value=other(synchronised=True)), []),
+    (
+        spoil("minions", "m1", "clock", value=clock(sources=SILENT, stratum=10)),
+        [("warning", "m1", "servers answers (192.0.2.7): the cluster keeps a time of its own (st")],
+    ),
+    # One of two masters is away, and none of the site's servers was named.
+    (
+        spoil(
+            "minions",
+            "m1",
+            "clock",
+            value=clock(sources={"10.0.0.2": False, "10.0.0.3": True}, preferred=[]),
+        ),
+        [],
+    ),
     # The answer took as long as the clock may be off.
     (lambda facts: facts["minions"]["m1"].update(offset=9.0, doubt=8.0), []),
     (
@@ -151,14 +215,17 @@ def test_the_page() -> None:
     facts = fine()
     facts["machines"][2]["is_schedulable"] = False
     facts["machines"][2]["is_ready"] = False
+    facts["minions"]["m1"]["clock"] = other(synchronised=True)
+    facts["minions"]["m2"]["clock"] = clock(is_free=False)
     page = DOCTOR.page(facts, DOCTOR.findings(facts)).splitlines()
-    assert page[:4] == [
+    assert page[:5] == [
         "Machines: 3, 2 ready",
         "etcd: 3 members, 3 vote, leader boot",
+        "Clocks: kept by chrony on 1, ntpsec on 1, the host on 1",
         "",
         "ERROR m2: Its Node is not ready.",
     ]
-    assert page[6] == "WARNING m2: It is cordoned: no pods come to it."
+    assert page[7] == "WARNING m2: It is cordoned: no pods come to it."
 
 
 # -- a machine -------------------------------------------------------------------------------------
@@ -188,6 +255,7 @@ def test_facts(tmp_path: pathlib.Path) -> None:
             "service.status": lambda name: name == "kubelet",
             "pkg.version": lambda name: "1",
             "metalk8s_kubernetes.ready": ready,
+            "metalk8s_clock.status": clock,
         },
     )
     module.ROOT = str(tmp_path)
@@ -198,6 +266,7 @@ def test_facts(tmp_path: pathlib.Path) -> None:
     assert 20000 < found["server.crt"]["days"] < 40000
     assert "KeyError" in found["broken.crt"]["problem"]
     assert facts["services"] == {"kubelet": True, "salt-minion": False}
+    assert facts["clock"] == clock()
     [disk] = facts["disks"]
     assert 0 < disk["free"] < disk["size"]
     assert (facts["api_server"], asked) == (None, [])

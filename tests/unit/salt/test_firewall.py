@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import firewall
-from tests.firewall import TCP, VRRP, Packet
+from tests.firewall import TCP, UDP, VRRP, Packet
 
 PORTS: dict[str, dict[str, Any]] = yaml.safe_load(
     (firewall.ROOT / "salt/states/metalk8s/parameters/ports.yaml").read_text(encoding="utf-8")
@@ -28,6 +28,7 @@ NETWORKS = st.builds(
     st.integers(min_value=20, max_value=32),
 )
 NUMBERS = sorted({port["number"] for port in PORTS.values() if "number" in port} | {22, 80, 10255})
+DATAGRAMS = [port["udp"] for port in PORTS.values() if "udp" in port]
 
 
 def is_admitted(packet: Packet, masters: list[str], networks: list[str]) -> bool:
@@ -38,6 +39,7 @@ def is_admitted(packet: Packet, masters: list[str], networks: list[str]) -> bool
         return True
     for port in PORTS.values():
         asked = packet.protocol == TCP and port.get("number") == packet.port
+        asked = asked or (packet.protocol == UDP and port.get("udp") == packet.port)
         if asked or ("protocol" in port and packet.protocol == VRRP):
             if port.get("open_to") == "masters":
                 return packet.source in masters
@@ -51,8 +53,8 @@ PACKETS = st.builds(
     Packet,
     source=ADDRESSES,
     destination=st.just(HERE) | ADDRESSES,
-    port=st.sampled_from(NUMBERS),
-    protocol=st.sampled_from([TCP, TCP, 17, VRRP]),
+    port=st.sampled_from(NUMBERS + DATAGRAMS),
+    protocol=st.sampled_from([TCP, TCP, UDP, VRRP]),
     interface=st.sampled_from(["eth0", "eth0", "veth0", "lo"]),
     state=st.sampled_from(["new", "new", "invalid", "untracked", "established", "related"]),
 )
@@ -69,6 +71,7 @@ def test_rules_admit_what_the_table_does(masters, networks, packets):
     rules = firewall.render("ports.nft", firewall.known(**plane))
     # Whom the rules name exactly is seldom met by chance.
     packets += [Packet(master, HERE, port) for master in masters for port in NUMBERS]
+    packets += [Packet(master, HERE, port, UDP) for master in masters for port in DATAGRAMS]
     for packet in packets:
         expected = "accept" if is_admitted(packet, masters, networks) else "drop"
         assert firewall.verdict(rules, "ports", packet) == expected, packet
@@ -82,6 +85,19 @@ def test_a_stranger_reaches_nothing_that_is_for_the_cluster():
         if firewall.verdict(rules, "ports", Packet("192.0.2.1", HERE, number)) == "drop"
     }
     assert closed == {2379, 2380, 4505, 4506, 5443, 10250}
+    assert firewall.verdict(rules, "ports", Packet("192.0.2.1", HERE, 123, UDP)) == "drop"
+
+
+def test_the_clock_is_served_to_machines_where_it_is_ours():
+    metalk8s = firewall.known(address=HERE, networks=["10.100.0.0/24"])
+    packets = [Packet("10.100.0.9", HERE, 123, UDP), Packet("192.0.2.1", HERE, 123, UDP)]
+    rules = firewall.render("ports.nft", metalk8s)
+    assert [firewall.verdict(rules, "ports", one) for one in packets] == ["accept", "drop"]
+    assert '<port port="123" protocol="udp"/>' in firewall.render("metalk8s.xml", metalk8s)
+    del metalk8s["ports"]["clock"]
+    rules = firewall.render("ports.nft", metalk8s)
+    assert [firewall.verdict(rules, "ports", one) for one in packets] == ["accept", "accept"]
+    assert "udp dport" not in rules
 
 
 def test_vrrp_has_a_rule_where_keepalived_runs_alone():

@@ -65,3 +65,13 @@ def test_service_that_does_not_start(renewed: Renewed) -> None:
     """Is a failure."""
     answer = renewed(50, works=False)
     assert (answer["result"], answer["comment"]) == (False, "kubelet could not be restarted")
+
+
+def test_a_file_that_is_still_to_be_written_is_newer(renewed: Renewed, file: pathlib.Path) -> None:
+    """In a test, states before have only said that they would write it."""
+    ask = renewed(150, test=True)
+    assert ask["changes"] == {}
+    missing = file.with_name("missing")
+    module = load("_states/metalk8s_service", opts={"test": True})
+    answer = module.renewed("kubelet", [str(file), str(missing)])
+    assert (answer["result"], answer["changes"]) == (None, {"newer": [str(missing)]})

@@ -5,6 +5,7 @@ include:
   - metalk8s.repo
   - metalk8s.tools
   - metalk8s.firewall
+  - metalk8s.clock
   - metalk8s.kernel
   - metalk8s.container-engine
   - metalk8s.kubelet
