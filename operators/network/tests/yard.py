@@ -29,6 +29,15 @@ PLACES = (
     | {address: machine for machine, address in MACHINES.items()}
 )
 PODS = (*HERE, *THERE)
+# The kernel tracks connections where somebody asks for it, as the agent's other table does.
+TRACKING = """
+table ip metalk8s_pods {
+    chain leaving {
+        type nat hook postrouting priority srcnat; policy accept;
+        ip daddr 192.0.2.77 masquerade
+    }
+}
+"""
 QUIET = 0.1  # seconds without a packet after which no more is awaited
 SCTP, ICMP = 132, 1
 ON = dict.fromkeys(HERE, "one") | dict.fromkeys(THERE, "two")
@@ -81,6 +90,7 @@ class Yard:
             self.inside(place, "ip", "link", "set", "lo", "up")
         for machine in MACHINES:
             self.inside(machine, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+            self.inside(machine, "nft", "-f", "-", text=TRACKING)
         for address in PODS:
             self.plug(ON[address], PLACES[address], address)
         self._cable("one", "two", "two", "one", *MACHINES.values())
