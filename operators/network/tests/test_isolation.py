@@ -7,11 +7,13 @@ import select
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from api_server import Fault
 from cluster_api import NAMESPACES, PODS, POLICIES
+from nodes import node
 from site_ import MTU, Site, run
 from waiting import until
 from yard import within
@@ -240,3 +242,81 @@ def test_the_table_of_the_machines_start_is_replaced(site, policies):
     site.start("one")
     until(lambda: site.probe("pod-two", site.pod("one")) == "answer", "the agent has begun")
     assert "closed" not in site.inside("one", *TABLE)
+
+
+def large(number, node, address):
+    """Return a pod as large as real ones are."""
+    item = pod(f"large-{number}", node, address)
+    space = f"space-{number % 50}"
+    item["metadata"].update(
+        namespace=space, creationTimestamp="2026-11-01T00:00:00Z", uid=f"{number:032x}"
+    )
+    item["metadata"]["labels"] = {
+        "app": f"app-{number % 250}",
+        "pod-template-hash": f"{number % 250:010x}",
+        "release": f"release-{number % 40}",
+    }
+    item["metadata"]["managedFields"] = [
+        {"manager": "kubelet", "fieldsV1": {f"f:{name}-{n}": {} for n in range(40)}}
+        for name in ("spec", "status")
+    ]
+    item["spec"]["containers"] = [
+        {
+            "name": f"container-{n}",
+            "image": f"registry.invalid/{'x' * 60}:{number}",
+            "ports": [{"name": f"port-{n}", "containerPort": 8000 + n}],
+            "env": [{"name": f"VARIABLE_{m}", "value": "value" * 4} for m in range(30)],
+        }
+        for n in range(2)
+    ]
+    return item
+
+
+def allowing(number):
+    team = {"matchLabels": {"team": f"t{number % 5}"}}
+    return {
+        "metadata": {"name": f"policy-{number}", "namespace": f"space-{number % 50}"},
+        "spec": {
+            "podSelector": {"matchLabels": {"app": f"app-{number % 250}"}},
+            "ingress": [
+                {"from": [{"namespaceSelector": team}],
+                 "ports": [{"port": 8000 + number % 100}, {"port": "port-0"}]},
+            ],
+        },
+    }  # fmt: skip
+
+
+def test_five_thousand_pods_and_a_thousand_policies_fit_into_sixty_mebibytes(site):
+    """On 200 machines; and what is new among so many holds within seconds."""
+    api = site.api
+    for number in range(50):
+        labels = {"team": f"t{number % 5}"}
+        api.others[NAMESPACES].put({"metadata": {"name": f"space-{number}", "labels": labels}})
+    for number in range(4, 202):
+        api.put(node(f"more-{number}", f"10.3.0.{number}", f"10.233.{number}.0/24"))
+    for number in range(5000):
+        machine = number % 200 + 2
+        name = "one" if machine <= 3 else f"more-{machine}"
+        third = 1 if machine <= 3 else machine
+        address = f"10.233.{third}.{10 + number // 200 * 2 + number % 2}"
+        api.others[PODS].put(large(number, name, address))
+    for number in range(1000):
+        api.others[POLICIES].put(allowing(number))
+    site.kill("one", signal.SIGTERM)
+    site.start("one")
+    until(lambda: site.health("one"), "it is ready", 120)
+    began = time.monotonic()
+    api.others[POLICIES].put({**DENY, "metadata": {"name": "last", "namespace": "shop"}})
+    until(lambda: site.probe("pod-two", site.pod("one")) == "nothing", "it holds", 30)
+    took = time.monotonic() - began
+    for number in range(0, 5000, 50):
+        item = api.others[PODS].objects[f"large-{number}"]
+        item["metadata"]["labels"]["beat"] = "1"
+        api.others[PODS].put(item)
+    api.others[POLICIES].remove("last")
+    until(lambda: site.probe("pod-two", site.pod("one")) == "answer", "it holds no more", 30)
+    status = Path(f"/proc/{site.agents['one'].pid}/status").read_text()
+    facts = dict(line.split(":\t") for line in status.splitlines())
+    most = int(facts["VmHWM"].split()[0]) / 1024
+    print(f"{most:.1f} MiB; {took:.1f} s")
+    assert most <= 60, f"{most:.1f} MiB"
