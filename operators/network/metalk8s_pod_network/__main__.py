@@ -17,7 +17,7 @@ from metalk8s_pod_network.agent import Agent
 from metalk8s_pod_network.isolation import Isolation, Sources
 from metalk8s_pod_network.kernel import Kernel
 from metalk8s_pod_network.peers import peer
-from metalk8s_pod_network.pods import labels, pod
+from metalk8s_pod_network.pods import namespace, pod
 from metalk8s_pod_network.policies import policy
 from metalk8s_pod_network.settings import Settings
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     heard = threading.Event()
     nodes = _informer(chosen, "/api/v1/nodes", peer, heard)
     pods = _informer(chosen, "/api/v1/pods", pod, heard)
-    namespaces = _informer(chosen, "/api/v1/namespaces", labels, heard)
+    namespaces = _informer(chosen, "/api/v1/namespaces", namespace, heard)
     policies = _informer(chosen, "/apis/networking.k8s.io/v1/networkpolicies", policy, heard)
     isolation = Isolation(chosen, Sources(pods, namespaces, policies))
     agent = Agent(chosen, nodes, isolation, Kernel(), health, heard)

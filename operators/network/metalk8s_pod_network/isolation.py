@@ -15,7 +15,7 @@ from metalk8s_pod_network import filters, sandboxes
 from metalk8s_pod_network.filters import Table
 from metalk8s_pod_network.peers import Peer
 from metalk8s_pod_network.plan import NotYetError
-from metalk8s_pod_network.pods import Labels, Pod
+from metalk8s_pod_network.pods import Namespace, Pod
 from metalk8s_pod_network.policies import Policy
 from metalk8s_pod_network.settings import Settings
 from metalk8s_pod_network.verdicts import compile_
@@ -37,7 +37,7 @@ class Sources:
     """Where the objects come from."""
 
     pods: Known[Pod]
-    namespaces: Known[Labels]
+    namespaces: Known[Namespace]
     policies: Known[Policy]
 
     @property
@@ -52,6 +52,7 @@ class Isolation:
     def __init__(self, settings: Settings, sources: Sources) -> None:
         self._settings, self._sources = settings, sources
         self._told: object = None
+        self._policies: Mapping[str, Policy] = {}
         self._table = Table({}, {})
 
     @property
@@ -66,28 +67,45 @@ class Isolation:
         :raises NotYetError: the API server has not told of everything yet. What is in the kernel is
             right until it has.
         """
-        copies = (
-            self._sources.pods.copy(),
-            self._sources.namespaces.copy(),
-            self._sources.policies.copy(),
-        )
-        pods, namespaces, policies = copies
+        pods = self._sources.pods.copy()
+        # Before namespaces: of one whose policies are gone, it is known that it is leaving.
+        policies = self._sources.policies.copy()
+        namespaces = self._sources.namespaces.copy()
         if pods is None or namespaces is None or policies is None:
             raise NotYetError("the API server has not told of all pods and policies yet")
+        self._policies = policies = lasting(self._policies, policies, namespaces)
         ranges = {peer.name: peer.pods for peer in peers}
         here = sandboxes.read(self._settings.sandboxes, self._settings.network)
-        told = (*copies, ranges, here)
+        told = (pods, namespaces, policies, ranges, here)
         if told != self._told:
             own = residents(pods, here, self._settings.node, self._settings.pods)
             places = ranges[self._settings.node]
             verdicts = None
             if policies:
                 known = located(pods.values(), {**ranges, self._settings.node: ()})
+                spaces = {name: one.labels for name, one in namespaces.items()}
                 verdicts = compile_(
-                    namespaces, [*known.values(), *own.values()], policies.values(), own
+                    spaces, [*known.values(), *own.values()], policies.values(), own
                 )
             self._table, self._told = filters.table(verdicts, places), told
         return self._table
+
+
+def lasting(
+    before: Mapping[str, Policy], now: Mapping[str, Policy], namespaces: Mapping[str, Namespace]
+) -> Mapping[str, Policy]:
+    """Return the policies that hold: those of a namespace that is being deleted to its end.
+
+    Else its pods would be free while they end (CVE-2024-7598).
+    """
+    kept = {
+        name: policy
+        for name, policy in before.items()
+        if name not in now
+        and policy.namespace in namespaces
+        and namespaces[policy.namespace].leaving
+    }
+    return {**now, **kept}
 
 
 def residents(

@@ -31,6 +31,22 @@ class Pod:
     created: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace.
+
+    :param leaving: it is being deleted, and what is in it goes in any order.
+    """
+
+    labels: Labels = ()
+    leaving: bool = False
+
+
+def namespace(item: Mapping[str, Any]) -> Namespace:
+    """Read a Namespace."""
+    return Namespace(labels(item), bool(item["metadata"].get("deletionTimestamp")))
+
+
 def pod(item: Mapping[str, Any]) -> Pod | None:
     """Read a Pod; ``None``: its address is its machine's, or, since it is over, another's."""
     metadata, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}

@@ -15,7 +15,7 @@ from metalk8s_pod_network.agent import Agent
 from metalk8s_pod_network.isolation import Isolation, Sources
 from metalk8s_pod_network.kernel import Kernel
 from metalk8s_pod_network.peers import peer
-from metalk8s_pod_network.pods import pod
+from metalk8s_pod_network.pods import Namespace, namespace, pod
 from metalk8s_pod_network.policies import policy
 from nodes import node, settings
 from test_kernel import LINKS, OTHERS
@@ -226,7 +226,7 @@ def entries(bed, name):
 def known(bed, *items):
     read = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": pod(one) for one in items}
     bed.pods.items = {name: one for name, one in read.items() if one}
-    bed.namespaces.items = {"shop": ()}
+    bed.namespaces.items = {"shop": Namespace()}
     bed.policies.items = {"shop/deny": policy(DENY)}
 
 
@@ -327,3 +327,25 @@ def test_a_file_that_is_written_is_heard_of(bed):
     assert bed.heard.wait(10)
     with pytest.raises(OSError, match="nowhere"):
         events.watch(bed.sandboxes / "nowhere", bed.heard.set)
+
+
+def test_policies_of_a_namespace_that_is_deleted_hold_to_its_end(bed):
+    """Its objects go in any order, and pods take their time."""
+    known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}})
+    isolated = entries(bed, "ingress_pods")["10.233.0.7"]
+    assert isolated.startswith("goto in_")
+    leaving = {"metadata": {"name": "shop", "deletionTimestamp": "2026-11-22T00:00:00Z"}}
+    bed.namespaces.items = {"shop": namespace(leaving)}
+    bed.policies.items = {}
+    assert entries(bed, "ingress_pods")["10.233.0.7"] == isolated
+    bed.namespaces.items = {}
+    [own] = bed.nodes.items.values()
+    assert "ingress_pods" not in bed.isolation.table([own]).collections
+
+
+def test_a_policy_that_is_deleted_holds_no_more(bed):
+    known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}})
+    assert entries(bed, "ingress_pods")
+    bed.policies.items = {}
+    [own] = bed.nodes.items.values()
+    assert "ingress_pods" not in bed.isolation.table([own]).collections
