@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 
 import packet_filter
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policy_sets import (
@@ -269,3 +271,31 @@ def test_names_are_the_same_in_each_run():
     backwards = [list(reversed(items)) for items in found]
     assert table(*found, "one") == table(*backwards, "one")
     assert RANGES["one"] in " ".join(table(*found, "one").chains["egress"])
+
+
+def test_examples_of_the_manual():
+    """The four of the page, together."""
+    page = Path(__file__).parents[3] / "docs/explanation/network-policies.md"
+    blocks = page.read_text(encoding="utf-8").split("```yaml")[1:]
+    policies = [yaml.safe_load(block.partition("```")[0]) for block in blocks]
+    assert [one["metadata"]["name"] for one in policies] == [
+        "default-deny", "database", "web", "office",
+    ]  # fmt: skip
+    pods = [
+        item("web", "shop", WEB, app="web", ports=[("metrics", 5353, "TCP")]),
+        item("db", "shop", DB, app="database"),
+        item("reader", "other", FAR, "two"),
+        item("job", "shop", JOB, "two", app="job"),
+    ]
+    spaces = [
+        {"metadata": {"name": "shop", "labels": {}}},
+        {"metadata": {"name": "other", "labels": {"purpose": "monitoring"}}},
+    ]
+    tables = {one: table(spaces, pods, policies, one) for one in MACHINES}
+    for *flow, expected in (
+        yes(WEB, DB, "TCP", 5432), no(WEB, DB, "TCP", 80), no(JOB, DB, "TCP", 5432),
+        yes(FAR, WEB, "TCP", 5353), no(FAR, WEB, "TCP", 80), no(FAR, DB, "TCP", 5432),
+        yes("192.0.2.5", WEB, "TCP", 443), no("192.0.2.200", WEB, "TCP", 443),
+        no(JOB, OUTSIDE[0], "TCP", 443), no(WEB, FAR, "TCP", 80),
+    ):  # fmt: skip
+        assert passes(tables, *flow) is expected, flow
