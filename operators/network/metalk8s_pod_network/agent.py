@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from metalk8s_operators.backoff import Backoff
 from metalk8s_operators.report import Health, say
 
 from metalk8s_pod_network import cni, machine, plan
+from metalk8s_pod_network.filters import Table
+from metalk8s_pod_network.isolation import Isolation, Known
 from metalk8s_pod_network.kernel import KernelError
 from metalk8s_pod_network.peers import Peer, believed
 from metalk8s_pod_network.plan import NotYetError
@@ -25,15 +27,6 @@ PAUSE = 0.5  # seconds between two comparisons: a pod that starts is a dozen wor
 NAME = "metalk8s_pod_network"
 
 
-class Known(Protocol):
-    """Where the Nodes come from."""
-
-    errors: int
-
-    def copy(self) -> Mapping[str, Peer] | None:
-        """Return the machines by name, ``None`` before any is known."""
-
-
 class Data(Protocol):
     """Where packets go."""
 
@@ -42,6 +35,9 @@ class Data(Protocol):
 
     def apply(self, wanted: Wanted, links: Sequence[dict[str, Any]]) -> list[str]:
         """Change what differs."""
+
+    def isolate(self, table: Table) -> list[str]:
+        """Let the table of policies be this one."""
 
 
 class Agent:
@@ -53,12 +49,14 @@ class Agent:
     def __init__(
         self,
         settings: Settings,
-        known: Known,
+        known: Known[Peer],
+        isolation: Isolation,
         data: Data,
         health: Health,
         heard: threading.Event,
     ) -> None:
         self._settings, self._known = settings, known
+        self._isolation = isolation
         self._data, self._health = data, health
         self._problems: list[str] = []
         self._heard = heard
@@ -101,6 +99,7 @@ class Agent:
         wanted = plan.plan(self._settings, peers, machine.interfaces(links))
         began = time.monotonic()
         done = self._data.apply(wanted, links)
+        done += self._data.isolate(self._isolation.table(peers))
         # Last: from now on the engine starts pods.
         if cni.write(self._settings.cni, cni.render(self._settings, wanted)):
             done.append(f"wrote {self._settings.cni}")
@@ -122,6 +121,6 @@ class Agent:
         numbers = {
             **self._numbers,
             "left_out": len(self._problems),
-            "api_errors": self._known.errors,
+            "api_errors": self._known.errors + self._isolation.errors,
         }
         return {f"{NAME}_{name}": float(value) for name, value in numbers.items()}

@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from metalk8s_pod_network import difference, packets
+from metalk8s_pod_network import difference, filters, packets, script
+from metalk8s_pod_network.filters import Table
 from metalk8s_pod_network.settings import DEVICE, PROTOCOL
 from metalk8s_pod_network.wanted import Wanted
 
@@ -47,6 +48,8 @@ class Kernel:
 
     def __init__(self, execute: Run = run) -> None:
         self._run = execute
+        # What was written last, and how the kernel shows it.
+        self._table, self._shown = script.EMPTY, ""
 
     def links(self) -> list[dict[str, Any]]:
         """Return all interfaces with their addresses."""
@@ -80,12 +83,37 @@ class Kernel:
             raise KernelError("; ".join(problems))
         return done
 
-    def _packets(self, wanted: Wanted) -> list[str]:
-        name = (packets.FAMILY, packets.TABLE)
+    def isolate(self, table: Table) -> list[str]:
+        """Let the table of policies be another one, in one step; or as it was.
+
+        :return: what was done.
+        :raises KernelError: it could not be done.
+        """
+        if self._shown and self._show_policies() == self._shown:
+            text = script.change(self._table, table)
+        else:
+            text = script.whole(table)
+        if not text:
+            return []
+        self._shown = ""
+        self._run(["nft", "-f", "-"], text)
+        self._table, self._shown = table, self._show_policies()
+        return [f"{text.count(chr(10))} lines of nft for {filters.TABLE}"]
+
+    def _show_policies(self) -> str:
+        if not self._is_there(filters.FAMILY, filters.TABLE):
+            return ""
+        return self._run(["nft", "-s", "list", "table", filters.FAMILY, filters.TABLE], "")
+
+    def _is_there(self, family: str, name: str) -> bool:
         listed = self._json_object(["nft", "-j", "list", "tables"])
         tables = [item["table"] for item in listed["nftables"] if "table" in item]
-        is_there = any((table["family"], table["name"]) == name for table in tables)
-        listing = self._json_object(["nft", "-j", "list", "table", *name]) if is_there else None
+        return any((table["family"], table["name"]) == (family, name) for table in tables)
+
+    def _packets(self, wanted: Wanted) -> list[str]:
+        name = (packets.FAMILY, packets.TABLE)
+        there = self._is_there(*name)
+        listing = self._json_object(["nft", "-j", "list", "table", *name]) if there else None
         commands = packets.commands(listing, wanted.packets)
         if commands:
             self._run(["nft", "-j", "-f", "-"], json.dumps({"nftables": commands}))

@@ -26,6 +26,7 @@ class Settings:
     :param cni: file to write for the container engine.
     :param network: its name there.
     :param header: sentence that opens it.
+    :param sandboxes: folder in which the container engine notes who has which address.
     """
 
     api: str
@@ -38,6 +39,7 @@ class Settings:
     cni: Path
     network: str
     header: str
+    sandboxes: Path
 
 
 def read(arguments: Sequence[str]) -> Settings:
@@ -56,6 +58,8 @@ def read(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--health-port", required=True, type=int)
     parser.add_argument("--cni", required=True, type=Path, help="CNI configuration to write")
     parser.add_argument("--network", required=True, help="name of the network in it")
+    parser.add_argument("--sandboxes", required=True, type=Path,
+                        help="folder of what CNI plugins have given to whom")  # fmt: skip
     parser.add_argument("--header", default="", help="first line of it")
     found = vars(parser.parse_args(arguments))
     return Settings(**{**found, "machines": tuple(found["machines"])})

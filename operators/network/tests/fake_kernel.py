@@ -23,6 +23,7 @@ class FakeKernel:
         self.routes = {(route["dst"], route["table"]): route for route in others}
         self.rules, self.neighbours, self.forwarding = {}, {}, {}
         self.table = None
+        self.policies = []
         self.lines = []
 
     def run(self, argv, text=""):
@@ -178,9 +179,22 @@ class FakeKernel:
             return
         self.forwarding[words[0]] = {"mac": words[0], "dst": words[-1], "flags": ["self"]}
 
+    def _policies(self, argv, text):
+        """Keep the lines of the table of policies; what they do is the real kernel's to say."""
+        if "list" in argv:
+            return "\n".join(self.policies)
+        self.lines += text.splitlines()
+        for line in text.splitlines():
+            self.policies = [] if line == "delete table ip metalk8s_policies" else self.policies
+            self.policies = [*self.policies, line]
+        return ""
+
     def _nft(self, argv, text):
+        if "-j" not in argv:
+            return self._policies(argv, text)
         if argv[-1] == "tables":
             own = [{"table": {"family": "ip", "name": "metalk8s_pods"}}] * bool(self.table)
+            own += [{"table": {"family": "ip", "name": "metalk8s_policies"}}] * bool(self.policies)
             return json.dumps({"nftables": [{"table": {"family": "ip", "name": "nat"}}, *own]})
         if "list" in argv:
             return json.dumps({"nftables": [{"metainfo": {}}, *self.table]})

@@ -40,5 +40,6 @@ def settings(name="here", **other):
         "cni": Path("/nowhere"),
         "network": "metalk8s",
         "header": "Generated.",
+        "sandboxes": Path("/nowhere"),
     }
     return Settings(**{**told, **other})

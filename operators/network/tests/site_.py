@@ -24,7 +24,7 @@ import sys
 import threading
 from pathlib import Path
 
-from api_server import ApiServer
+from cluster_api import ClusterApi
 from nodes import MACHINES, PODS, node
 from waiting import until
 
@@ -118,7 +118,7 @@ class Site:
             self._machine(machine, address, gateway, number)
         self._forward("router")
         self.inside("router", "nft", "-f", "-", text=GUARD)
-        self.api = ApiServer(listen_in(self.name("router")))
+        self.api = ClusterApi(listen_in(self.name("router")))
         self.stack.callback(self.api.close)
 
     def _forward(self, place):
@@ -171,10 +171,17 @@ class Site:
                 *(f"--machines={network}" for network in MACHINES),
                 *("--vxlan-id=4097", "--vxlan-port=4789", "--health-port=10253"),
                 *(f"--cni={self.folder}/{machine}.conflist", "--network=metalk8s"),
+                f"--sandboxes={self.sandboxes(machine)}",
             ],
             env={**os.environ, "PYTHONPATH": f"{HERE.parent}:{LIBRARY}"},
             stderr=log,
         )
+
+    def sandboxes(self, machine):
+        """Return the folder of what CNI plugins have given to whom."""
+        folder = self.folder / f"{machine}.results"
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def kill(self, machine, with_=signal.SIGKILL):
         agent = self.agents.pop(machine)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 
 import pytest
 from fake_kernel import FakeKernel
 from metalk8s_operators.report import Health
-from metalk8s_pod_network import cni
+from metalk8s_pod_network import cni, events
 from metalk8s_pod_network import settings as settings_module
 from metalk8s_pod_network.agent import Agent
+from metalk8s_pod_network.isolation import Isolation, Sources
 from metalk8s_pod_network.kernel import Kernel
 from metalk8s_pod_network.peers import peer
+from metalk8s_pod_network.pods import Namespace, namespace, pod
+from metalk8s_pod_network.policies import policy
 from nodes import node, settings
 from test_kernel import LINKS, OTHERS
 from test_plan import BESIDE, HERE
@@ -34,14 +38,29 @@ class Nodes:
         return self.items
 
 
+class Copy:
+    errors = 0
+
+    def __init__(self, items):
+        self.items = items
+
+    def copy(self):
+        return self.items
+
+
 class Bed:
     def __init__(self, folder, *items):
         self.file = folder / "10-metalk8s.conflist"
         self.nodes = Nodes(*items)
         self.fake = FakeKernel(json.loads(json.dumps(LINKS)), OTHERS)
         self.health, self.heard = Health(), threading.Event()
-        chosen = settings(cni=self.file)
-        self.agent = Agent(chosen, self.nodes, Kernel(self.fake.run), self.health, self.heard)
+        self.sandboxes = folder / "results"
+        self.sandboxes.mkdir()
+        chosen = settings(cni=self.file, sandboxes=self.sandboxes)
+        self.pods, self.namespaces, self.policies = Copy({}), Copy({}), Copy({})
+        self.isolation = Isolation(chosen, Sources(self.pods, self.namespaces, self.policies))
+        kernel = Kernel(self.fake.run)
+        self.agent = Agent(chosen, self.nodes, self.isolation, kernel, self.health, self.heard)
 
 
 @pytest.fixture
@@ -72,7 +91,7 @@ def test_ready_with_the_file_of_the_engine(bed):
         ],
     }
     assert bed.file.stat().st_mode & 0o777 == 0o644
-    assert [path.name for path in bed.file.parent.iterdir()] == [bed.file.name]
+    assert sorted(path.name for path in bed.file.parent.iterdir()) == [bed.file.name, "results"]
 
 
 def test_the_file_follows_range_and_mtu(bed):
@@ -157,10 +176,176 @@ def test_a_file_of_others_is_replaced_whole(tmp_path):
 def test_the_command_line(tmp_path):
     words = (
         "--api=https://127.0.0.1:7443 --node=a --pods=10.233.0.0/16 --machines=10.1.0.0/24 "
-        "--machines=10.2.0.0/24 --vxlan-id=1 --vxlan-port=2 --health-port=3 --cni=/x --network=n"
+        "--machines=10.2.0.0/24 --vxlan-id=1 --vxlan-port=2 --health-port=3 --cni=/x --network=n "
+        "--sandboxes=/y"
     )
     found = settings_module.read(words.split())
     assert [str(one) for one in found.machines] == ["10.1.0.0/24", "10.2.0.0/24"]
     assert (found.vxlan_id, found.vxlan_port, found.health_port, found.header) == (1, 2, 3, "")
     with pytest.raises(SystemExit):
         settings_module.read([])
+
+
+# What the agent makes of the API's and the engine's word of this machine's pods.
+
+WEB = {
+    "metadata": {"namespace": "shop", "name": "web", "labels": {"app": "web"}},
+    "spec": {
+        "nodeName": "here",
+        "containers": [{"ports": [{"name": "http", "containerPort": 80}]}],
+    },
+    "status": {"phase": "Pending"},
+}
+DENY = {"metadata": {"namespace": "shop", "name": "deny"}, "spec": {"podSelector": {}}}
+
+
+def sandbox(bed, address, pod, *, container="a" * 64, network="metalk8s", age=0):
+    """Write what libcni writes when a pod's plugin has ended."""
+    namespace, _, name = pod.partition("/")
+    document = {
+        "kind": "cniCacheV1",
+        "containerId": container,
+        "ifName": "eth0",
+        "networkName": network,
+        "cniArgs": [["IgnoreUnknown", "1"], ["K8S_POD_NAMESPACE", namespace],
+                    ["K8S_POD_NAME", name], ["K8S_POD_INFRA_CONTAINER_ID", container]],
+        "result": {"cniVersion": "0.3.1", "ips": [{"version": "4", "address": f"{address}/24"}]},
+    }  # fmt: skip
+    path = bed.sandboxes / f"{network}-{container}-eth0"
+    path.write_text(json.dumps(document))
+    os.utime(path, (10_000 - age, 10_000 - age))
+    return path
+
+
+def entries(bed, name):
+    """Return what is in a map of the table that is to be."""
+    [own] = [one for one in bed.nodes.items.values() if one.name == "here"]
+    return dict(bed.isolation.table([own]).collections[name].entries)
+
+
+def known(bed, *items):
+    read = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": pod(one) for one in items}
+    bed.pods.items = {name: one for name, one in read.items() if one}
+    bed.namespaces.items = {"shop": Namespace()}
+    bed.policies.items = {"shop/deny": policy(DENY)}
+
+
+def test_a_pod_is_known_before_the_api_knows_its_address(bed):
+    known(bed, WEB)
+    assert entries(bed, "ingress_pods") == {}
+    sandbox(bed, "10.233.0.5", "shop/web")
+    found = entries(bed, "ingress_pods")
+    assert [*found] == ["10.233.0.5"]
+    assert found["10.233.0.5"].startswith("goto in_")
+    assert entries(bed, "egress_pods") == {"10.233.0.5": "accept"}
+
+
+def test_the_newest_sandbox_has_the_address(bed):
+    other = {**WEB, "metadata": {**WEB["metadata"], "namespace": "other"}}
+    known(bed, WEB, {**other, "status": {"podIP": "10.233.0.5", "phase": "Running"}})
+    sandbox(bed, "10.233.0.5", "other/web", age=9)
+    sandbox(bed, "10.233.0.5", "shop/web", container="b" * 64)
+    assert entries(bed, "ingress_pods")["10.233.0.5"].startswith("goto in_")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [{"phase": "Succeeded", "podIP": "10.233.0.5"}, {"phase": "Failed", "podIP": "10.233.0.5"}],
+)
+def test_who_is_over_has_no_address(bed, status):
+    known(bed, {**WEB, "status": status})
+    assert entries(bed, "ingress_pods") == {}
+
+
+def test_sandboxes_of_others_and_torn_files_are_no_word(bed):
+    known(bed, WEB)
+    sandbox(bed, "10.233.0.5", "shop/web", network="docker")
+    sandbox(bed, "10.233.0.6", "shop/nobody")
+    (bed.sandboxes / "metalk8s-torn-eth0").write_text('{"kind": "cniCa')
+    (bed.sandboxes / "metalk8s-list-eth0").write_text("[]")
+    assert entries(bed, "ingress_pods") == {}
+
+
+def test_without_a_sandbox_the_api_is_believed(bed):
+    known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}})
+    assert [*entries(bed, "ingress_pods")] == ["10.233.0.7"]
+
+
+def test_another_machine_says_nothing_of_addresses_that_are_not_its_own(bed):
+    """Its pods would pass for those that a policy lets in."""
+    bed.nodes.be(HERE, BESIDE)
+    items = [
+        {**WEB, "metadata": {**WEB["metadata"], "name": name},
+         "spec": {**WEB["spec"], "nodeName": "beside"},
+         "status": {"phase": "Running", "podIP": address}}
+        for name, address in (("good", "10.233.1.3"), ("evil", "10.233.0.9"), ("far", "8.8.8.8"))
+    ]  # fmt: skip
+    known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}}, *items)
+    allow = {**DENY, "spec": {"podSelector": {}, "ingress": [{"from": [{"podSelector": {}}]}]}}
+    bed.policies.items = {"shop/allow": policy(allow)}
+    [name] = [
+        name
+        for name in bed.isolation.table(bed.nodes.items.values()).collections
+        if name.startswith("in_")
+    ]
+    found = bed.isolation.table(bed.nodes.items.values()).collections[name].entries
+    assert {*found} == {"10.233.0.7", "10.233.1.3"}
+
+
+def test_rules_stay_while_the_api_server_has_not_told_of_everything(bed):
+    """After a restart of the agent alone, for one; and no pod is started before."""
+    bed.pods.items = None
+    before = list(bed.fake.policies)
+    assert not bed.agent.compare()
+    assert "all pods and policies" in bed.health.reason
+    assert (bed.fake.policies, bed.file.exists()) == (before, False)
+    known(bed, WEB)
+    assert bed.agent.compare()
+    assert bed.fake.policies
+    assert bed.file.exists()
+
+
+def test_a_table_is_written_once_and_mended(bed):
+    known(bed, WEB)
+    bed.agent.compare()
+    bed.fake.lines.clear()
+    bed.agent.compare()
+    assert not bed.fake.lines
+    bed.fake.policies = bed.fake.policies[:-1]
+    bed.agent.compare()
+    assert "delete table ip metalk8s_policies" in bed.fake.lines
+    bed.fake.lines.clear()
+    sandbox(bed, "10.233.0.5", "shop/web")
+    bed.agent.compare()
+    assert bed.fake.lines, "a new pod"
+    assert "delete table ip metalk8s_policies" not in bed.fake.lines, "more than what is different"
+
+
+def test_a_file_that_is_written_is_heard_of(bed):
+    events.watch(bed.sandboxes, bed.heard.set)
+    sandbox(bed, "10.233.0.5", "shop/web")
+    assert bed.heard.wait(10)
+    with pytest.raises(OSError, match="nowhere"):
+        events.watch(bed.sandboxes / "nowhere", bed.heard.set)
+
+
+def test_policies_of_a_namespace_that_is_deleted_hold_to_its_end(bed):
+    """Its objects go in any order, and pods take their time."""
+    known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}})
+    isolated = entries(bed, "ingress_pods")["10.233.0.7"]
+    assert isolated.startswith("goto in_")
+    leaving = {"metadata": {"name": "shop", "deletionTimestamp": "2026-11-22T00:00:00Z"}}
+    bed.namespaces.items = {"shop": namespace(leaving)}
+    bed.policies.items = {}
+    assert entries(bed, "ingress_pods")["10.233.0.7"] == isolated
+    bed.namespaces.items = {}
+    [own] = bed.nodes.items.values()
+    assert "ingress_pods" not in bed.isolation.table([own]).collections
+
+
+def test_a_policy_that_is_deleted_holds_no_more(bed):
+    known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}})
+    assert entries(bed, "ingress_pods")
+    bed.policies.items = {}
+    [own] = bed.nodes.items.values()
+    assert "ingress_pods" not in bed.isolation.table([own]).collections

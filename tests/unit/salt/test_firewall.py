@@ -135,8 +135,9 @@ def test_loopback_is_the_machines_own(packet, expected):
 FAKES = {
     # Which units are enabled or active stands in a file.
     "systemctl": 'echo "$2 $3" | grep -qxFf "$STATE"',
-    "nft": 'echo "$@" >>"$CALLS"; test "$1" != list || grep -qxF "$5" "$THERE"',
+    "nft": 'echo "$@" >>"$CALLS"; test "$1" != list || grep -qxF "${5-$4}" "$THERE"',
 }
+POLICIES = "metalk8s_policies"
 BOTH = ("is-enabled firewalld.service", "is-active firewalld.service")
 
 
@@ -180,8 +181,39 @@ def script(tmp_path, monkeypatch):
     ],
 )
 def test_what_is_loaded(script, own_rules, state, chains):
-    status, calls = script(own_rules=own_rules, state=state)
-    assert (status, calls) == (0, [f"--file /etc/metalk8s/firewall/{chains}.nft"])
+    status, calls = script(own_rules=own_rules, state=state, there=POLICIES)
+    assert (status, loaded(calls)) == (0, [f"--file /etc/metalk8s/firewall/{chains}.nft"])
+
+
+def loaded(calls: list[str]) -> list[str]:
+    """Leave out what was only looked at."""
+    return [call for call in calls if not call.startswith("list ")]
+
+
+def test_pods_are_apart_until_an_agent_says_who_may(script):
+    """And what an agent has written is never taken back, however often ours is loaded."""
+    folder = "/etc/metalk8s/firewall"
+    status, calls = script()
+    assert (status, loaded(calls)) == (0, [f"--file {folder}/{x}.nft" for x in ("pods", "ports")])
+    status, calls = script(there=POLICIES)
+    assert (status, loaded(calls)) == (0, [f"--file {folder}/ports.nft"])
+    assert script("--check", there="loopback\nports")[0] != 0
+
+
+@pytest.mark.parametrize(
+    ("packet", "expected"),
+    [
+        (Packet("10.233.0.3", "10.233.1.3", 80, interface="veth0"), "drop"),
+        (Packet("10.0.0.9", "10.233.1.3", 80), "drop"),
+        (Packet("10.233.0.3", "10.0.0.9", 80, state="established"), "drop"),
+        (Packet("10.0.0.9", "10.0.0.8", 80), "accept"),
+    ],
+)
+def test_what_is_dropped_until_then(packet, expected):
+    rules = firewall.render("pods.nft", firewall.known())
+    assert firewall.verdict(rules, "closed", packet) == expected
+    assert f"table ip {POLICIES} {{" in rules
+    assert "hook forward" in rules, "the machine itself reaches its pods"
 
 
 @pytest.mark.parametrize(
@@ -199,6 +231,8 @@ def test_what_is_loaded(script, own_rules, state, chains):
     ],
 )
 def test_what_is_missing_is_seen(script, own_rules, state, there, is_well):
-    status, calls = script("--check", own_rules=own_rules, state=state, there=there)
+    status, calls = script(
+        "--check", own_rules=own_rules, state=state, there=f"{there}\n{POLICIES}"
+    )
     assert (status == 0) is is_well
     assert not [call for call in calls if not call.startswith("list ")]

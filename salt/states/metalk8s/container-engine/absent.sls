@@ -88,3 +88,10 @@ Take the rules for pods from the packet filter:
     - onlyif: nft list table ip {{ network.table }}
     - require:
       - cmd: Stop the containers of Kubernetes
+
+Take the policies for pods from the packet filter:
+  cmd.run:
+    - name: nft delete table ip {{ network.policies }}
+    - onlyif: nft list table ip {{ network.policies }}
+    - require:
+      - cmd: Stop the containers of Kubernetes

@@ -30,6 +30,14 @@ Unload the rules of MetalK8s:
     - require:
       - cmd: Close loopback to neighbours
 
+# what the agent has written since is the agent's
+Let pods reach each other that no agent has told of:
+  cmd.run:
+    - name: nft delete table ip {{ metalk8s.pod_network.policies }}
+    - onlyif: nft list chain ip {{ metalk8s.pod_network.policies }} closed
+    - require:
+      - service: Unload the rules of MetalK8s
+
 Remove the rules of MetalK8s:
   file.absent:
     - names:

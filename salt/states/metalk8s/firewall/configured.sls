@@ -16,6 +16,7 @@ Create the folder of the firewall:
 {%- for title, path in (
     ("Keep neighbours from loopback", firewall.config_folder ~ "/loopback.nft"),
     ("Keep strangers from the ports", firewall.config_folder ~ "/ports.nft"),
+    ("Keep pods apart until their policies are known", firewall.config_folder ~ "/pods.nft"),
     ("Say which rules are loaded", firewall.config_folder ~ "/load.sh"),
     ("Load the rules before there is a network", firewall.unit),
 ) %}

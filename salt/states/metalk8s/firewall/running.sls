@@ -13,6 +13,7 @@ Load the rules of MetalK8s:
     - watch:
       - file: Keep neighbours from loopback
       - file: Keep strangers from the ports
+      - file: Keep pods apart until their policies are known
       - file: Say which rules are loaded
       - file: Load the rules before there is a network
     - require:
