@@ -220,7 +220,8 @@ def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str
         high_state.state.functions["metalk8s_network.resolver"] = lambda: resolver
         # Nor is the clock, or who keeps it.
         clock = {"other": "", "is_free": True, **machine.get("clock", {})}
-        high_state.state.functions["metalk8s_clock.other"] = lambda *_asked: clock["other"]
+        others = [clock["other"]] if clock["other"] else []
+        high_state.state.functions["metalk8s_clock.others"] = lambda *_asked: others
         high_state.state.functions["metalk8s_clock.is_free"] = lambda: clock["is_free"]
         high_state.state.functions["saltutil.runner"] = runner_of(states)
         files: dict[str, dict[str, Any]] = {}

@@ -40,8 +40,8 @@ CAPABILITIES, SYS_TIME = "proc/1/status", 25
 TIME = 10  # seconds that a program has to answer
 
 
-def other(drop_in: str, record: str, is_asked: bool) -> str:
-    """Name the unit that keeps this machine's clock in place of ours; empty where ours is to.
+def others(drop_in: str, record: str, is_asked: bool) -> list[str]:
+    """Name the unit that keeps this machine's clock in place of ours; none where ours is to.
 
     It does when somebody chose or configured it; and, unless ours is asked for, when it works or
     was left alone before.
@@ -51,16 +51,16 @@ def other(drop_in: str, record: str, is_asked: bool) -> str:
     :param is_asked: whether the site named servers for ours.
     """
     if pathlib.Path(drop_in).exists():
-        return ""
+        return []
     before = _text(record).splitlines()[-1:]
     for unit in (*CHOSEN, *DEFAULTS):
         if not (_succeeds("is-enabled", unit) or _succeeds("is-active", unit)):
             continue
         if unit in CHOSEN or _has_servers(unit):
-            return unit
+            return [unit]
         if not is_asked and ([unit] == before or _has_answers(unit)):
-            return unit
-    return ""
+            return [unit]
+    return []
 
 
 def is_free() -> bool:

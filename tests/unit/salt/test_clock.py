@@ -61,7 +61,9 @@ class Machine:
 
     def other(self, *, is_asked: bool = False) -> str:
         """Say who keeps the clock in place of ours."""
-        name: str = self.module.other(str(self.root / UNIT), str(self.root / RECORD), is_asked)
+        [name] = self.module.others(str(self.root / UNIT), str(self.root / RECORD), is_asked) or [
+            ""
+        ]
         return name
 
 
