@@ -88,7 +88,13 @@ def table(verdicts: Verdicts | None, ranges: Iterable[IPv4Network]) -> Table:
             f"{end} vmap @{way}_pods",
             f"{end} {places} {DROP}",
         )
-    chains["strange"] = (f"ip saddr @isolated {DROP}", f"ip daddr @isolated {DROP}")
+    # What belongs to no connection cannot be judged: it is for pods that are free.
+    collections["known"] = Collection(ADDRESS, dict.fromkeys(verdicts.known, ""))
+    chains["strange"] = tuple(
+        f"ip {end} {who} {DROP}"
+        for end in ("saddr", "daddr")
+        for who in ("@isolated", f"{places} ip {end} != @known")
+    )
     return Table(chains, collections)
 
 

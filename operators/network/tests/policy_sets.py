@@ -91,11 +91,11 @@ class Chance:
         if self.often(70):
             found["protocol"] = self.random.choice(("TCP", "UDP", "SCTP"))
         if self.often(85):
-            found["port"] = self.random.choice((*PORTS, "web", "dns", "nobodys"))
+            found["port"] = self.random.choice((*PORTS, "web", "web", "dns", "nobodys"))
         return found
 
     def peer(self):
-        if self.often(30):
+        if self.often(40):
             cidr, without = self.random.choice(BLOCKS)
             return {"ipBlock": {"cidr": cidr, **({"except": list(without)} if without else {})}}
         found = {}
@@ -140,6 +140,10 @@ def cluster(random):
     young = chance.pod(91, "", "one")
     young["status"] = {"phase": "Pending"}
     policies = chance.some(1, 6, chance.policy)
+    if chance.often(40):
+        # The same words in another namespace mean others.
+        spaces = [{**policies[0]["metadata"], "namespace": name} for name in "xyz"]
+        policies += [{**policies[0], "metadata": metadata} for metadata in spaces]
     return [chance.namespace(name) for name in "xyz"], [*pods, over, young], policies
 
 

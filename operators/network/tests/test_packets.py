@@ -15,7 +15,7 @@ from metalk8s_pod_network import script
 from policy_sets import HERE, MACHINES, OUTSIDE, PORTS, THERE, cluster, table
 from reference import Reference
 from waiting import until
-from yard import ON, PLACES, Yard
+from yard import ICMP, ON, PLACES, Yard
 
 pytestmark = pytest.mark.integration
 # 25 sets of policies are tried with each run, and as many as the soak has examples there.
@@ -130,10 +130,11 @@ def test_a_change_is_one_step(yard):
     heard = {CLIENT: 0, OTHER: 0}
     thread.start()
     try:
-        for before, after in itertools.pairwise(tables * 13):
-            yard.inside("one", "nft", "-f", "-", text=script.change(before, after))
+        for number, (before, after) in enumerate(itertools.pairwise(tables * 13)):
+            # as an agent that has just begun does it, from time to time
+            text = script.change(before, after) if number % 3 else script.whole(after)
+            yard.inside("one", "nft", "-f", "-", text=text)
             listen(yard, heard)
-        yard.inside("one", "nft", "-f", "-", text=script.whole(tables[0]))
     finally:
         stop.set()
         thread.join()
@@ -264,5 +265,28 @@ def test_a_pod_that_nobody_knows_is_not_heard(yard):
         assert {flow[:2] for flow in yard.arrive(pairs)} == {
             (CLIENT, MACHINES["one"]), (MACHINES["one"], CLIENT)
         }  # fmt: skip
+        assert not hears(yard, CLIENT, solicitation())
+        assert hears(yard, OTHER, solicitation())
     finally:
         CLUSTER.extend(unknown)
+
+
+def solicitation():
+    """Return a packet of ICMP that is of no connection."""
+    return b"\x0a\0" + (0xFFFF - 0x0A00).to_bytes(2, "big") + bytes(4)
+
+
+def hears(yard, address, packet):
+    """Tell whether a packet of ICMP that the server sends arrives."""
+    ear = yard.raw[address, ICMP]
+    yard.raw[SERVER, ICMP].sendto(packet, (address, 0))
+    heard = []
+    while select.select([ear], [], [], 0.3)[0]:
+        heard.append(ear.recv(99)[20:])
+    return packet in heard
+
+
+def test_what_is_of_no_connection_is_for_pods_that_are_free(yard):
+    let(yard, {**labelled("client")})
+    assert not hears(yard, CLIENT, solicitation())
+    assert hears(yard, OTHER, solicitation())
