@@ -1,0 +1,163 @@
+"""Knot, by its control socket: what a zone has, and one transaction of changes.
+
+Program: ``knotd``. Library: ``libknot.control``, of Debian's ``python3-libknot``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from libknot.control import KnotCtl, KnotCtlData, KnotCtlDataIdx, KnotCtlError, KnotCtlType
+
+from metalk8s_dns.records import Record, server_name
+
+TTL = "5"  # seconds: what a client may keep of an answer
+TIMEOUT = 10  # seconds, for one word of Knot
+# Of SOA: refresh, retry and expire are for secondaries, of which there is none. The last is how
+# long it may be remembered that a name is not there.
+TIMES = "7200 1800 86400 5"
+
+
+class AuthorityError(Exception):
+    """Knot did not do what it was told."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different in a zone."""
+
+    removed: frozenset[Record]
+    added: frozenset[Record]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a zone has.
+
+    :param serial: of its SOA; empty: the zone is not there yet.
+    """
+
+    serial: str
+    records: frozenset[Record]
+
+
+class Authority:
+    """The Knot of this pod.
+
+    :param domain: of the cluster, absolute: the SOA names its server.
+    """
+
+    def __init__(self, socket: Path, domain: str) -> None:
+        self._socket, self._domain = socket, domain
+
+    def read(self, zone: str) -> Held:
+        """Return what a zone has.
+
+        :raises AuthorityError: Knot does not answer.
+        """
+        with self._connected() as control:
+            return _held(_ask(control, "zone-read", zone=zone))
+
+    def serials(self, zones: tuple[str, ...]) -> dict[str, str]:
+        """Return the serials of zones; empty for one that is not there.
+
+        :raises AuthorityError: Knot does not answer.
+        """
+        with self._connected() as control:
+            return {zone: _serial(control, zone) for zone in zones}
+
+    def apply(self, zone: str, before: Held, change: Change) -> Held:
+        """Change a zone in one transaction: who asks meanwhile gets all of before or all of after.
+
+        :raises AuthorityError: Knot does not answer or refuses; the zone is as before.
+        """
+        with self._connected() as control:
+            _begin(control, zone)
+            try:
+                if not before.serial:
+                    _tell(control, "zone-set", zone, Record(zone, "SOA", self._soa()))
+                for record in sorted(change.removed):
+                    _tell(control, "zone-unset", zone, record)
+                for record in sorted(change.added):
+                    _tell(control, "zone-set", zone, record)
+                _tell(control, "zone-commit", zone)
+            except AuthorityError:
+                with contextlib.suppress(AuthorityError):
+                    _tell(control, "zone-abort", zone)
+                raise
+            serial = _serial(control, zone)
+        return Held(serial, before.records - change.removed | change.added)
+
+    def _soa(self) -> str:
+        server = server_name(self._domain)
+        return f"{server} hostmaster.{self._domain} {int(time.time())} {TIMES}"
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[KnotCtl]:
+        """Knot talks to one at a time: nobody stays connected."""
+        control = KnotCtl()
+        control.set_timeout(TIMEOUT)
+        try:
+            control.connect(str(self._socket))
+            yield control
+            control.send(KnotCtlType.END)
+        except KnotCtlError as error:
+            raise AuthorityError(f"{self._socket}: {error}") from error
+        finally:
+            control.close()
+
+
+class _RefusedError(AuthorityError):
+    """Knot said no."""
+
+
+def _begin(control: KnotCtl, zone: str) -> None:
+    try:
+        _tell(control, "zone-begin", zone)
+    except _RefusedError:  # there is one that a program did not finish before it was killed
+        _tell(control, "zone-abort", zone)
+        _tell(control, "zone-begin", zone)
+
+
+def _serial(control: KnotCtl, zone: str) -> str:
+    try:
+        return _held(_ask(control, "zone-read", zone=zone, owner="@", rtype="SOA")).serial
+    except _RefusedError:  # it has no records
+        return ""
+
+
+def _tell(control: KnotCtl, command: str, zone: str, record: Record | None = None) -> None:
+    owner, kind, data = record or ("", "", "")
+    ttl = TTL if command == "zone-set" else ""
+    _ask(control, command, zone=zone, owner=owner, rtype=kind, data=data, ttl=ttl)
+
+
+def _ask(control: KnotCtl, command: str, **words: str) -> list[Record]:
+    """Say one thing and hear all of the answer.
+
+    :raises AuthorityError: it is an error.
+    """
+    control.send_block(command, **words)
+    answer: list[Record] = []
+    problem = ""
+    data = KnotCtlData()
+    while control.receive(data) in (KnotCtlType.DATA, KnotCtlType.EXTRA):
+        problem = problem or data[KnotCtlDataIdx.ERROR]
+        # Copied: the next word comes in the same place.
+        owner, kind = data[KnotCtlDataIdx.OWNER], data[KnotCtlDataIdx.TYPE]
+        if kind:
+            answer.append(Record(owner, kind, data[KnotCtlDataIdx.DATA]))
+    if problem:
+        what = " ".join(word for word in (command, *words.values()) if word)
+        raise _RefusedError(f"{what}: {problem}")
+    return answer
+
+
+def _held(answer: list[Record]) -> Held:
+    serial = [record.data.split()[2] for record in answer if record.kind == "SOA"]
+    rest = frozenset(record for record in answer if record.kind != "SOA")
+    return Held("".join(serial), rest)
