@@ -4,9 +4,9 @@
 
     objects (Services, Endpoints, Pods) ──> records ──> catalog ──┐
     names (what a name may be, zones) ────────^                   │
-                                                       watcher <──┴── authority (Knot's socket)
+                                                       watcher <──┴──> authority, cache
     resolvers (resolv.conf) ──> configuration (of Knot and Unbound)
-    settings
+    settings; cluster (the API server); libknot
 
 ``objects``, ``names``, ``records``, ``resolvers`` and ``configuration`` are functions of what they
 are given. ``watcher`` is the program: it compares, and changes what differs.

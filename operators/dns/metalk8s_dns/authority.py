@@ -1,7 +1,4 @@
-"""Knot, by its control socket: what a zone has, and one transaction of changes.
-
-Program: ``knotd``. Library: ``libknot.control``, of Debian's ``python3-libknot``.
-"""
+"""Knot, by its control socket: what a zone has, and one transaction of changes."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from libknot.control import KnotCtl, KnotCtlData, KnotCtlDataIdx, KnotCtlError, KnotCtlType
-
+from metalk8s_dns.libknot import Connection, KnotError
 from metalk8s_dns.records import Record, server_name
 
 TTL = "5"  # seconds: what a client may keep of an answer
@@ -97,25 +93,20 @@ class Authority:
         return f"{server} hostmaster.{self._domain} {int(time.time())} {TIMES}"
 
     @contextlib.contextmanager
-    def _connected(self) -> Iterator[KnotCtl]:
+    def _connected(self) -> Iterator[Connection]:
         """Knot talks to one at a time: nobody stays connected."""
-        control = KnotCtl()
-        control.set_timeout(TIMEOUT)
         try:
-            control.connect(str(self._socket))
-            yield control
-            control.send(KnotCtlType.END)
-        except KnotCtlError as error:
+            with contextlib.closing(Connection(self._socket, TIMEOUT)) as control:
+                yield control
+        except KnotError as error:
             raise AuthorityError(f"{self._socket}: {error}") from error
-        finally:
-            control.close()
 
 
 class _RefusedError(AuthorityError):
     """Knot said no."""
 
 
-def _begin(control: KnotCtl, zone: str) -> None:
+def _begin(control: Connection, zone: str) -> None:
     try:
         _tell(control, "zone-begin", zone)
     except _RefusedError:  # there is one that a program did not finish before it was killed
@@ -123,34 +114,30 @@ def _begin(control: KnotCtl, zone: str) -> None:
         _tell(control, "zone-begin", zone)
 
 
-def _serial(control: KnotCtl, zone: str) -> str:
+def _serial(control: Connection, zone: str) -> str:
     try:
-        return _held(_ask(control, "zone-read", zone=zone, owner="@", rtype="SOA")).serial
+        return _held(_ask(control, "zone-read", zone=zone, owner="@", kind="SOA")).serial
     except _RefusedError:  # it has no records
         return ""
 
 
-def _tell(control: KnotCtl, command: str, zone: str, record: Record | None = None) -> None:
+def _tell(control: Connection, command: str, zone: str, record: Record | None = None) -> None:
     owner, kind, data = record or ("", "", "")
     ttl = TTL if command == "zone-set" else ""
-    _ask(control, command, zone=zone, owner=owner, rtype=kind, data=data, ttl=ttl)
+    _ask(control, command, zone=zone, owner=owner, kind=kind, data=data, ttl=ttl)
 
 
-def _ask(control: KnotCtl, command: str, **words: str) -> list[Record]:
+def _ask(control: Connection, command: str, **words: str) -> list[Record]:
     """Say one thing and hear all of the answer.
 
     :raises AuthorityError: it is an error.
     """
-    control.send_block(command, **words)
     answer: list[Record] = []
     problem = ""
-    data = KnotCtlData()
-    while control.receive(data) in (KnotCtlType.DATA, KnotCtlType.EXTRA):
-        problem = problem or data[KnotCtlDataIdx.ERROR]
-        # Copied: the next word comes in the same place.
-        owner, kind = data[KnotCtlDataIdx.OWNER], data[KnotCtlDataIdx.TYPE]
-        if kind:
-            answer.append(Record(owner, kind, data[KnotCtlDataIdx.DATA]))
+    for said in control.ask(command=command, **words):
+        problem = problem or said.error
+        if said.kind:
+            answer.append(Record(said.owner, said.kind, said.data))
     if problem:
         what = " ".join(word for word in (command, *words.values()) if word)
         raise _RefusedError(f"{what}: {problem}")

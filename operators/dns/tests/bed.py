@@ -12,7 +12,6 @@ import threading
 from pathlib import Path
 
 from api_server import ApiServer, _Handler
-from conftest import DEBIAN
 from metalk8s_dns import configuration, settings
 from metalk8s_dns.authority import Authority
 from metalk8s_dns.settings import Site
@@ -66,7 +65,7 @@ class Bed:
         until(lambda: ask(self.port, "localhost.", timeout=0.2), "Unbound")
 
     def start_program(self, url):
-        paths = [str(ROOT), str(ROOT.parent / "library"), str(DEBIAN)]
+        paths = [str(ROOT), str(ROOT.parent / "library")]
         script = (
             f"import sys; sys.path += {paths!r}; import runpy; "
             f"runpy.run_module('metalk8s_dns', run_name='__main__', alter_sys=True)"

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -13,17 +11,10 @@ EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "100"))
 hypothesis.settings.register_profile("unit", deadline=None, max_examples=EXAMPLES, database=None)
 hypothesis.settings.load_profile("unit")
 
-# Where Debian has its own Python's packages: python3-libknot is no package of PyPI. Last, so that
-# nothing else comes from there in place of the tests' own.
-DEBIAN = Path("/usr/lib/python3/dist-packages")
-if (DEBIAN / "libknot").is_dir():
-    sys.path.append(str(DEBIAN))
-
 
 def lacking():
     """Name what tests with the real servers need and this machine has not."""
-    missing = [name for name in ("knotd", "unbound") if not shutil.which(name)]
-    return [*missing, *([] if (DEBIAN / "libknot").is_dir() else ["python3-libknot"])]
+    return [name for name in ("knotd", "unbound") if not shutil.which(name)]
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
-from question import ask
-
-pytest.importorskip("libknot", reason="needs python3-libknot")
-
 from metalk8s_dns.authority import AuthorityError, Change, Held
 from metalk8s_dns.records import Record
+from question import ask
 
 ZONE = "cluster.local."
 NOTHING = Held("", frozenset())

@@ -6,7 +6,9 @@ import subprocess
 from ipaddress import IPv4Address, ip_address
 
 import pytest
+from conftest import lacking
 from metalk8s_dns import configuration, resolvers, settings
+from metalk8s_dns.__main__ import main
 
 WORDS = [
     *("configure", "--domain=Cluster.Local", "--server=10.96.0.10", "--network=10.96.0.0/12"),
@@ -61,8 +63,6 @@ def test_zones_do_not_hide_each_other():
 @pytest.mark.parametrize("servers", [(), (ip_address("10.0.0.1"), ip_address("fd00::1"))])
 @pytest.mark.parametrize("sites", [[], SITES])
 def test_both_understand_it(servers, sites, tmp_path, capsys):
-    from conftest import lacking
-
     folders = [f"--authority={tmp_path}", f"--cache={tmp_path}", "--header=Generated."]
     chosen = settings.read([*WORDS, *folders, *sites])
     knot, unbound = configuration.authority(chosen), configuration.cache(chosen, servers)
@@ -83,9 +83,6 @@ def test_both_understand_it(servers, sites, tmp_path, capsys):
 
 
 def test_it_is_written_where_both_look(tmp_path, capsys):
-    pytest.importorskip("libknot", reason="needs python3-libknot")
-    from metalk8s_dns.__main__ import main
-
     for name in ("a", "c"):
         (tmp_path / name).mkdir()
     (tmp_path / "resolv.conf").write_text("nameserver 10.0.0.1\n")

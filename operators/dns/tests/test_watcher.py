@@ -6,17 +6,14 @@ import threading
 from ipaddress import IPv4Address
 
 import pytest
-from things import endpoints, headless, pod, service, subset
-from waiting import until
-
-pytest.importorskip("libknot", reason="needs python3-libknot")
-
 from metalk8s_dns import objects
 from metalk8s_dns.authority import AuthorityError, Held
 from metalk8s_dns.cache import CacheError
 from metalk8s_dns.catalog import Catalog
 from metalk8s_dns.watcher import Watcher
 from metalk8s_operators.report import Health
+from things import endpoints, headless, pod, service, subset
+from waiting import until
 
 DOMAIN, REVERSE = "cluster.local.", ("96.10.in-addr.arpa.", "233.10.in-addr.arpa.")
 
