@@ -37,7 +37,6 @@ def configure(chosen: Settings) -> None:
     servers = resolvers.read(text, [chosen.server])
     if not servers:
         say("warning", f"{chosen.resolvers} names no resolver: other names are refused")
-    (chosen.authority / "zones").mkdir(exist_ok=True)
     (chosen.authority / "knot.conf").write_text(configuration.authority(chosen), encoding="utf-8")
     (chosen.cache / "unbound.conf").write_text(
         configuration.cache(chosen, servers), encoding="utf-8"

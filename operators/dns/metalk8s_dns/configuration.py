@@ -28,12 +28,12 @@ log:
   - target: stderr
     any: warning
 database:
-    storage: {settings.authority}/zones
+    storage: {settings.authority}
     journal-db-mode: asynchronous
     journal-db-max-size: 128M
 template:
   - id: default
-    storage: {settings.authority}/zones
+    storage: {settings.authority}
     zonefile-sync: -1
     zonefile-load: none
     journal-content: all

@@ -37,7 +37,7 @@ class Bed:
             *(f"--health-port={free_port()}", f"--resolvers={folder}/resolv.conf"),
         ]
         self.settings = settings.read(["watch", *self.words])
-        for name in ("a/zones", "c"):
+        for name in ("a", "c"):
             (folder / name).mkdir(parents=True)
         self.port = self.settings.cache_port
         self.authority = Authority(self.settings.socket, DOMAIN)
