@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from ipaddress import IPv4Address
 from typing import Any
 
@@ -11,6 +13,7 @@ from metalk8s_dns.objects import Endpoint, Pod, Service
 from metalk8s_dns.records import Record
 
 Behind = Mapping[str, tuple[Endpoint, ...]]
+Made = tuple[Any, tuple[Record, ...]]
 
 
 class Catalog:
@@ -24,48 +27,51 @@ class Catalog:
     def __init__(self, domain: str, server: IPv4Address, reverse_zones: tuple[str, ...]) -> None:
         self._domain = domain
         self.zones = (domain, *reverse_zones)
-        self._always = [
-            *records.of_domain(domain, server),
-            *(one for zone in reverse_zones for one in records.of_reverse_zone(zone, domain)),
-        ]
-        # By object: what the records were made of, and the records.
-        self._services: dict[str, tuple[Any, tuple[Record, ...]]] = {}
-        self._pods: dict[str, tuple[Any, tuple[Record, ...]]] = {}
+        self._known = frozenset(self.zones)
+        self._found: dict[str, set[Record]] = {zone: set() for zone in self.zones}
+        # A record may be of several objects: pods on the network of their machine share an address.
+        self._owners: Counter[Record] = Counter()
+        # By kind and name of an object: what its records were made of, and the records.
+        self._made: dict[tuple[str, str], Made] = {}
+        self._count(records.of_domain(domain, server), 1)
+        for zone in reverse_zones:
+            self._count(records.of_reverse_zone(zone, domain), 1)
 
     def update(
         self, services: Mapping[str, Service], endpoints: Behind, pods: Mapping[str, Pod]
-    ) -> dict[str, frozenset[Record]]:
-        """Return the records by zone; each object by ``namespace/name``."""
-        self._services = {
-            key: self._of_service(key, one, endpoints.get(key) or ())
-            for key, one in services.items()
-        }
-        self._pods = {key: self._of_pod(key, one) for key, one in pods.items()}
-        found = set(self._always)
-        for _, made in (*self._services.values(), *self._pods.values()):
-            found.update(made)
-        return self._by_zone(found)
+    ) -> Mapping[str, AbstractSet[Record]]:
+        """Return the records by zone, until the next call; each object by ``namespace/name``."""
+        made: dict[tuple[str, str], Made] = {}
+        for name, service in services.items():
+            key, source = ("service", name), (service, endpoints.get(name) or ())
+            made[key] = self._same(key, source) or (
+                source, records.of_service(*source, self._domain)
+            )  # fmt: skip
+        for name, pod in pods.items():
+            key, alone = ("pod", name), (pod,)
+            made[key] = self._same(key, alone) or (alone, records.of_pod(pod, self._domain))
+        for key, one in made.items():
+            if one is not self._made.get(key):
+                self._count(one[1], 1)
+        for key, one in self._made.items():
+            if one is not made.get(key):
+                self._count(one[1], -1)
+        self._made = made
+        return self._found
 
-    def _of_service(
-        self, key: str, service: Service, endpoints: tuple[Endpoint, ...]
-    ) -> tuple[Any, tuple[Record, ...]]:
-        before, made = self._services.get(key, (None, ()))
-        source = (service, endpoints)
-        if before != source:
-            made = records.of_service(service, endpoints, self._domain)
-        return source, made
+    def _same(self, key: tuple[str, str], source: tuple[object, ...]) -> Made | None:
+        """Return what was made of the same thing."""
+        before = self._made.get(key)
+        return before if before is not None and before[0] == source else None
 
-    def _of_pod(self, key: str, pod: Pod) -> tuple[Any, tuple[Record, ...]]:
-        before, made = self._pods.get(key, (None, ()))
-        return pod, made if before == pod else records.of_pod(pod, self._domain)
-
-    def _by_zone(self, found: set[Record]) -> dict[str, frozenset[Record]]:
-        zones = frozenset(self.zones)
-        sorted_: dict[str, list[Record]] = {zone: [] for zone in self.zones}
-        ending = f".{self._domain}"
-        for record in found:
-            in_domain = record.owner.endswith(ending)
-            zone = self._domain if in_domain else names.zone_of(record.owner, zones)
-            if zone:
-                sorted_[zone].append(record)
-        return {zone: frozenset(some) for zone, some in sorted_.items()}
+    def _count(self, some: Iterable[Record], step: int) -> None:
+        for record in some:
+            zone = names.zone_of(record.owner, self._known)
+            if not zone:
+                continue
+            self._owners[record] += step
+            if self._owners[record]:
+                self._found[zone].add(record)
+            else:
+                del self._owners[record]
+                self._found[zone].discard(record)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from metalk8s_operators.backoff import Backoff
@@ -134,10 +135,10 @@ class Watcher:
             if held is None or held.serial != serials.get(zone):
                 self._held[zone] = self._zones.read(zone)
 
-    def _change(self, zone: str, wanted: frozenset[Record]) -> set[str]:
+    def _change(self, zone: str, wanted: AbstractSet[Record]) -> set[str]:
         """Change a zone; return the names that have changed."""
         before = self._held[zone]
-        change = Change(before.records - wanted, wanted - before.records)
+        change = Change(before.records - wanted, frozenset(wanted - before.records))
         if before.serial and not (change.removed or change.added):
             return set()
         self._held[zone] = self._zones.apply(zone, before, change)

@@ -91,11 +91,11 @@ def unpacked(message, place):
 class Upstream:
     """The resolver of a machine: it answers every A with one address."""
 
-    def __init__(self, address):
+    def __init__(self, address, place=("127.0.0.1", 0)):
         self.asked = []
         self._address = address
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
+        self._socket.bind(place)
         self.port = self._socket.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
