@@ -34,6 +34,7 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("_testbed_image", "iso"),
     ),
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
+    "dns": ("the names of a cluster: how soon they are there, how many are answered", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
     "plan": ("the plan of a deployment among a thousand machines", ()),
     "pull": ("our pulls beside skopeo and curl, as root", ()),

@@ -18,6 +18,9 @@ TIMEOUT = 10  # seconds, for one word of Knot
 TIMES = "7200 1800 86400 5"
 
 
+Command = dict[str, str]
+
+
 class AuthorityError(Exception):
     """Knot did not do what it was told."""
 
@@ -56,7 +59,7 @@ class Authority:
         :raises AuthorityError: Knot does not answer.
         """
         with self._connected() as control:
-            return _held(_ask(control, "zone-read", zone=zone))
+            return _held(_ask(control, _command("zone-read", zone)))
 
     def serials(self, zones: tuple[str, ...]) -> dict[str, str]:
         """Return the serials of zones; empty for one that is not there.
@@ -74,16 +77,17 @@ class Authority:
         with self._connected() as control:
             _begin(control, zone)
             try:
-                if not before.serial:
-                    _tell(control, "zone-set", zone, Record(zone, "SOA", self._soa()))
-                for record in sorted(change.removed):
-                    _tell(control, "zone-unset", zone, record)
-                for record in sorted(change.added):
-                    _tell(control, "zone-set", zone, record)
-                _tell(control, "zone-commit", zone)
+                made = [] if before.serial else [Record(zone, "SOA", self._soa())]
+                _tell(
+                    control,
+                    *(_command("zone-set", zone, one) for one in made),
+                    *(_command("zone-unset", zone, one) for one in sorted(change.removed)),
+                    *(_command("zone-set", zone, one) for one in sorted(change.added)),
+                )
+                _tell(control, _command("zone-commit", zone))
             except AuthorityError:
                 with contextlib.suppress(AuthorityError):
-                    _tell(control, "zone-abort", zone)
+                    _tell(control, _command("zone-abort", zone))
                 raise
             serial = _serial(control, zone)
         return Held(serial, before.records - change.removed | change.added)
@@ -108,39 +112,51 @@ class _RefusedError(AuthorityError):
 
 def _begin(control: Connection, zone: str) -> None:
     try:
-        _tell(control, "zone-begin", zone)
+        _tell(control, _command("zone-begin", zone))
     except _RefusedError:  # there is one that a program did not finish before it was killed
-        _tell(control, "zone-abort", zone)
-        _tell(control, "zone-begin", zone)
+        _tell(control, _command("zone-abort", zone))
+        _tell(control, _command("zone-begin", zone))
 
 
 def _serial(control: Connection, zone: str) -> str:
+    question = {**_command("zone-read", zone), "owner": "@", "kind": "SOA"}
     try:
-        return _held(_ask(control, "zone-read", zone=zone, owner="@", kind="SOA")).serial
+        return _held(_ask(control, question)).serial
     except _RefusedError:  # it has no records
         return ""
 
 
-def _tell(control: Connection, command: str, zone: str, record: Record | None = None) -> None:
-    owner, kind, data = record or ("", "", "")
-    ttl = TTL if command == "zone-set" else ""
-    _ask(control, command, zone=zone, owner=owner, kind=kind, data=data, ttl=ttl)
+def _command(verb: str, zone: str, record: Record | None = None) -> Command:
+    if record is None:
+        return {"command": verb, "zone": zone}
+    ttl = TTL if verb == "zone-set" else ""
+    return {"command": verb, "zone": zone, **record._asdict(), "ttl": ttl}
 
 
-def _ask(control: Connection, command: str, **words: str) -> list[Record]:
+def _tell(control: Connection, *commands: Command) -> None:
+    """Say things, and hear all of the answers.
+
+    :raises AuthorityError: one of them is refused.
+    """
+    problems = [said for said in control.ask(commands) if said.error]
+    for said in problems[:1]:
+        words = (commands[0]["zone"], said.owner, said.kind, said.data)
+        raise _RefusedError(f"{' '.join(filter(None, words))}: {said.error}")
+
+
+def _ask(control: Connection, command: Command) -> list[Record]:
     """Say one thing and hear all of the answer.
 
     :raises AuthorityError: it is an error.
     """
     answer: list[Record] = []
     problem = ""
-    for said in control.ask(command=command, **words):
+    for said in control.ask([command]):
         problem = problem or said.error
         if said.kind:
             answer.append(Record(said.owner, said.kind, said.data))
     if problem:
-        what = " ".join(word for word in (command, *words.values()) if word)
-        raise _RefusedError(f"{what}: {problem}")
+        raise _RefusedError(f"{' '.join(filter(None, command.values()))}: {problem}")
     return answer
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,8 @@ END, DATA, EXTRA, BLOCK = range(4)  # what a unit is
 # The words of a unit, by their place in it.
 PLACES = {"command": 0, "error": 2, "zone": 6, "owner": 7, "ttl": 8, "kind": 9, "data": 10}
 _Unit = ctypes.c_char_p * 12
+# Things said before the first is answered: both directions have to fit into the socket's buffers.
+AHEAD = 64
 
 
 class Said(NamedTuple):
@@ -49,16 +52,29 @@ class Connection:
             self._library.knot_ctl_free(self._control)
             raise
 
-    def ask(self, **words: str) -> Iterator[Said]:
-        """Say one thing, and give what it says until it has said all.
+    def ask(self, commands: Iterable[Mapping[str, str]]) -> Iterator[Said]:
+        """Say things, and give all that it says of them, in their order.
 
+        Some are said before the first is answered: most of the time is waiting for each other.
+
+        :param commands: words by their names in ``PLACES``.
         :raises KnotError: the connection is cut, or Knot is silent for too long.
         """
+        rest = iter(commands)
+        while some := list(itertools.islice(rest, AHEAD)):
+            for words in some:
+                self._say(words)
+            for _ in some:
+                yield from self._hear()
+
+    def _say(self, words: Mapping[str, str]) -> None:
         unit = _Unit()
         for name, word in words.items():
             unit[PLACES[name]] = word.encode("ascii") if word else None
         self._send(DATA, unit)
         self._send(BLOCK, None)
+
+    def _hear(self) -> Iterator[Said]:
         said, kind = _Unit(), ctypes.c_uint()
         while True:
             self._check(self._library.knot_ctl_receive(self._control, ctypes.byref(kind), said))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import os
 import signal
@@ -22,19 +23,28 @@ ROOT = Path(__file__).parents[1]
 DOMAIN = "cluster.local."
 
 
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def free_ports(count):
+    """Return ports of loopback that nobody has, neither of UDP nor of TCP."""
+    with contextlib.ExitStack() as held:
+        found = []
+        while len(found) < count:
+            one = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            other = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            one.bind(("127.0.0.1", 0))
+            with contextlib.suppress(OSError):
+                other.bind(one.getsockname())
+                found.append(one.getsockname()[1])
+        return found
 
 
 class Bed:
     def __init__(self, folder):
+        authority, cache, health = free_ports(3)
         self.words = [
             *("--domain=cluster.local", "--server=10.96.0.10", "--network=10.96.0.0/12"),
             *("--network=10.233.0.0/16", f"--authority={folder}/a", f"--cache={folder}/c"),
-            *(f"--authority-port={free_port()}", f"--cache-port={free_port()}"),
-            *(f"--health-port={free_port()}", f"--resolvers={folder}/resolv.conf"),
+            *(f"--authority-port={authority}", f"--cache-port={cache}"),
+            *(f"--health-port={health}", f"--resolvers={folder}/resolv.conf"),
         ]
         self.settings = settings.read(["watch", *self.words])
         for name in ("a", "c"):
@@ -62,7 +72,10 @@ class Bed:
         file = self._folder / "c/unbound.conf"
         file.write_text(text)
         self._start("unbound", ["unbound", "-d", "-p", "-c", file])
-        until(lambda: ask(self.port, "localhost.", timeout=0.2), "Unbound")
+        try:
+            until(lambda: ask(self.port, "localhost.", timeout=0.2), "Unbound")
+        except AssertionError as error:
+            raise AssertionError(self.log("unbound")) from error
 
     def start_program(self, url):
         paths = [str(ROOT), str(ROOT.parent / "library")]

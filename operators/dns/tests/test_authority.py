@@ -53,9 +53,12 @@ def test_what_was_written_is_read(knot):
 def test_a_refused_change_changes_nothing(knot):
     held = knot.authority.apply(ZONE, NOTHING, added(*FIRST))
     good, bad = Record(f"a.{ZONE}", "A", "10.0.0.1"), Record(f"b.{ZONE}", "A", "no address")
-    with pytest.raises(AuthorityError, match=r"zone-set cluster\.local\. b\.cluster\.local\."):
+    with pytest.raises(AuthorityError, match=r"cluster\.local\. b\.cluster\.local\. A no address"):
         knot.authority.apply(ZONE, held, added(good, bad))
     assert knot.authority.read(ZONE) == held
+    many = [Record(f"n{number}.{ZONE}", "A", "10.0.0.1") for number in range(200)]
+    with pytest.raises(AuthorityError, match="no address"):
+        knot.authority.apply(ZONE, held, added(bad, *many))
     assert knot.authority.apply(ZONE, held, added(good)).records == FIRST | {good}
 
 
@@ -64,8 +67,9 @@ def test_a_transaction_that_nobody_finished_is_given_up(knot):
 
     held = knot.authority.apply(ZONE, NOTHING, added(*FIRST))
     with knot.authority._connected() as control:
-        authority._tell(control, "zone-begin", ZONE)
-        authority._tell(control, "zone-set", ZONE, Record(f"a.{ZONE}", "A", "10.0.0.1"))
+        authority._tell(control, authority._command("zone-begin", ZONE))
+        new = Record(f"a.{ZONE}", "A", "10.0.0.1")
+        authority._tell(control, authority._command("zone-set", ZONE, new))
     new = Record(f"b.{ZONE}", "A", "10.0.0.2")
     assert knot.authority.apply(ZONE, held, added(new)).records == FIRST | {new}
     assert knot.authority.read(ZONE).records == FIRST | {new}
