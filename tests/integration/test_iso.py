@@ -16,6 +16,8 @@ from tests.integration.conftest import ROOT, Registry, require, run
 pytestmark = pytest.mark.integration
 
 IMAGES = {
+    "dns-authority": "1.0.0",
+    "dns-cache": "1.17.1",
     "etcd": "3.4.23",
     "haproxy": "2.6.12",
     "keepalived": "2.2.7",
@@ -196,6 +198,8 @@ def test_pull_by_tag_and_by_digest(
         ("kube-scheduler", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
         ("kube-proxy", ["--version"], "Kubernetes v1.20.2+metalk8s.1"),
         ("network-agent", ["--help"], "usage: metalk8s-pod-network"),
+        ("dns-authority", ["--version"], "Knot DNS"),
+        ("dns-cache", ["-V"], "Version 1.17.1"),
         ("etcd", ["--version"], "etcd Version: 3.4.23"),
         ("pause", ["-v"], "pause.c v3."),
     ],

@@ -30,7 +30,9 @@ WRITABLE = {
     "salt-master": {"/etc/salt/pki/master", "/var/cache/salt/master"},
 }
 # Pods of the API server's, which read nothing here.
-DEPLOYED = {"kube-proxy", "pod-network"}
+DEPLOYED = {"kube-dns", "kube-proxy", "pod-network"}
+# Pods that do without a machine: another one runs them.
+MOVING = {"kube-dns"}
 # Arguments that would open a port without TLS, or to everybody.
 PLAIN = ("--insecure-port=", "--port=", "--insecure-bind-address=")
 # The one port without TLS, on loopback, where kubeadm has it for probes.
@@ -67,6 +69,7 @@ def test_all_are_looked_at(rendered: dict[str, Any], platform: str) -> None:
         *(["keepalived"] if platform.endswith(VARIANT) else []),
         "kube-apiserver",
         "kube-controller-manager",
+        "kube-dns",
         "kube-proxy",
         "kube-scheduler",
         "pod-network",
@@ -90,13 +93,16 @@ def test_containers_have_no_privileges(found: list[tuple[Any, Any]]) -> None:
 
 def test_users_are_their_own(found: list[tuple[Any, Any]]) -> None:
     """No two programs share an account, and none is root without need."""
-    users = [
-        spec["securityContext"]["runAsUser"]
-        for metadata, spec in found
-        if metadata["name"] not in AS_ROOT and spec["securityContext"]["runAsNonRoot"]
-    ]
-    roots = [metadata["name"] for metadata, _ in found if metadata["name"] in AS_ROOT]
-    assert len(users) == len(set(users)) == len(found) - len(roots)
+    users: list[int] = []
+    for metadata, spec in found:
+        if metadata["name"] in AS_ROOT:
+            continue
+        context = spec["securityContext"]
+        assert context["runAsNonRoot"] is True
+        contexts = [{**context, **c["securityContext"]} for c in spec["containers"]]
+        assert all(own["runAsUser"] == own["runAsGroup"] for own in contexts)
+        users += {own["runAsUser"] for own in contexts}
+    assert len(users) == len(set(users))
     assert all(user >= 1000 for user in users)
     assert {spec["securityContext"]["seccompProfile"]["type"] for _, spec in found} == {
         "RuntimeDefault"
@@ -158,6 +164,7 @@ def test_pods_restart_with_their_configuration(found: list[tuple[Any, Any]]) -> 
         assert len(annotations["metalk8s.scality.com/config-digest"]) == 64
         if metadata["name"] not in DEPLOYED:
             assert annotations["metalk8s.scality.com/config-files"].startswith("/etc/")
-        assert spec["priorityClassName"] == "system-node-critical"
+        kind = "cluster" if metadata["name"] in MOVING else "node"
+        assert spec["priorityClassName"] == f"system-{kind}-critical"
         asks = all("requests" in c.get("resources", {}) for c in spec["containers"])
         assert asks or metadata["name"] == "kube-proxy"  # as kubeadm has it

@@ -1,7 +1,8 @@
 """What a program says of itself: lines of JSON, readiness and numbers.
 
-On the port (loopback): ``/healthz`` 200 while the program works, ``/readyz`` 200 when it has done
-what it is for, ``/metrics`` in the text format of Prometheus.
+On the port (of loopback, for pods on the network of their machine): ``/healthz`` 200 while the
+program works, ``/readyz`` 200 when it has done what it is for, ``/metrics`` in the text format of
+Prometheus.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ class Health:
         return 404, "not found\n"
 
 
-def serve(health: Health, port: int) -> http.server.ThreadingHTTPServer:
-    """Answer on a port of loopback, in a thread of its own.
+def serve(health: Health, port: int, address: str = LOOPBACK) -> http.server.ThreadingHTTPServer:
+    """Answer on a port, in a thread of its own.
 
     :param port: 0: any that is free.
+    :param address: empty: every one, for a pod that is not on its machine's network.
     """
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -87,7 +89,7 @@ def serve(health: Health, port: int) -> http.server.ThreadingHTTPServer:
         def log_message(self, *_words: object) -> None:
             """Say nothing: probes come every few seconds."""
 
-    server = http.server.ThreadingHTTPServer((LOOPBACK, port), Handler)
+    server = http.server.ThreadingHTTPServer((address, port), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return server

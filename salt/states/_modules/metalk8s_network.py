@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import pathlib
+import re
 from typing import Any
 
+# A domain, RFC 1035 with the underscores that sites have.
+LABEL = "[a-z0-9_]([-a-z0-9_]{0,61}[a-z0-9_])?"
+NAME = re.compile(rf"{LABEL}(\.{LABEL})*\.?")
+NAME_LENGTH = 253
 RESOLVER = pathlib.Path("/etc/resolv.conf")
 # What systemd-resolved answers on, and the file in which it says whom it asks itself.
 STUB, RESOLVED = "127.0.0.53", pathlib.Path("/run/systemd/resolve/resolv.conf")
@@ -67,3 +72,31 @@ def resolver() -> str:
     words = [line.split() for line in lines]
     servers = [row[1] for row in words if row[:1] == ["nameserver"] and len(row) > 1]
     return str(RESOLVED if servers == [STUB] and RESOLVED.is_file() else RESOLVER)
+
+
+def site_zones(zones: dict[str, list[str]]) -> list[str]:
+    """Write which servers of the site know which names, as the program that feeds Knot reads it.
+
+    :param zones: the parameter ``dns.zones``: a domain and the addresses of its servers.
+    :return: ``domain=address,address``, sorted.
+    :raises ValueError: naming every entry that is not right.
+    """
+    problems = []
+    for zone, servers in zones.items():
+        if not NAME.fullmatch(str(zone)) or len(str(zone)) > NAME_LENGTH:
+            problems.append(f"{zone} is no domain")
+        if not isinstance(servers, list) or not servers:
+            problems.append(f"{zone} has no list of addresses")
+            continue
+        problems += [f"{one} of {zone} is no address" for one in servers if not _is_address(one)]
+    if problems:
+        raise ValueError(f"dns.zones: {'; '.join(problems)}")
+    return [f"{zone}={','.join(servers)}" for zone, servers in sorted(zones.items())]
+
+
+def _is_address(text: object) -> bool:
+    try:
+        ipaddress.ip_address(str(text))
+    except ValueError:
+        return False
+    return isinstance(text, str)

@@ -79,3 +79,35 @@ def test_resolver(tmp_path: pathlib.Path, text: str | None, resolved: bool, chos
     if resolved:
         network.RESOLVED.write_text("nameserver 10.0.0.1\n")
     assert network.resolver() == str(tmp_path / chosen)
+
+
+def test_names_that_servers_of_the_site_know() -> None:
+    """In an order that does not change, so that pods do not restart."""
+    network = load("_modules/metalk8s_network")
+    assert network.site_zones({}) == []
+    zones = {"corp.example": ["10.0.0.2", "fd00::1"], "168.192.in-addr.arpa.": ["10.0.0.1"]}
+    assert network.site_zones(zones) == [
+        "168.192.in-addr.arpa.=10.0.0.1",
+        "corp.example=10.0.0.2,fd00::1",
+    ]
+
+
+def test_all_mistakes_of_a_site_are_told() -> None:
+    network = load("_modules/metalk8s_network")
+    zones = {
+        "Corp Example": ["10.0.0.1"],
+        "a" * 64: ["10.0.0.1"],
+        "b.example": [],
+        "c.example": "10.0.0.1",
+        "d.example": ["10.0.0.1", "dns.example", 7],
+    }
+    with pytest.raises(ValueError, match=r"^dns\.zones: ") as caught:
+        network.site_zones(zones)
+    assert str(caught.value).removeprefix("dns.zones: ").split("; ") == [
+        "Corp Example is no domain",
+        f"{'a' * 64} is no domain",
+        "b.example has no list of addresses",
+        "c.example has no list of addresses",
+        "dns.example of d.example is no address",
+        "7 of d.example is no address",
+    ]

@@ -10,5 +10,6 @@ include:
   - metalk8s.pod-security
   - metalk8s.pod-network
   - metalk8s.kube-proxy
+  - metalk8s.dns
   - metalk8s.cluster
   - metalk8s.enrolment
