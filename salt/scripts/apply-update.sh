@@ -77,6 +77,11 @@ digest() {
     printf '%s' "${hashed%% *}"
 }
 
+# Prints the SHA-256 of the first bytes of a file or device; a file has no more than those.
+digest_of() { # file, number
+    if [ -b "$1" ]; then slice "$1" 0 "$2" | digest; else digest <"$1"; fi
+}
+
 # Prints some bytes of a file.
 slice() { # file, first byte, number
     dd if="$1" bs=1M iflag=fullblock,skip_bytes,count_bytes skip="$2" count="$3" 2>/dev/null
@@ -219,7 +224,7 @@ check_base() {
     there=$(length_of "$source")
     found=$(volume_of /dev/fd/3)
     if [ "$there" -lt "$base_size" ] || { [ -f "$source" ] && [ "$there" -ne "$base_size" ]; } ||
-        [ "$(slice /dev/fd/3 0 "$base_size" | digest)" != "$base" ]; then
+        [ "$(digest_of /dev/fd/3 "$base_size")" != "$base" ]; then
         die $ANOTHER "$given is another ISO than $pack starts from: it is '$found', wanted version $from with" \
             "SHA-256 $base. If it should be that, it is damaged: verify.sh --repair"
     fi
@@ -324,88 +329,87 @@ begin_device() {
 }
 
 # Tells whether a portion is what was signed.
-check_portion() { # number, file, where that begins
-    at=$(($1 * portion - ${3:-0})) length=$portion
+check_portion() { # number
+    length=$portion
     [ $((($1 + 1) * portion)) -le "$size" ] || length=$((size - $1 * portion))
-    [ "$(slice "${2:-/dev/fd/4}" "$at" "$length" | digest)" = "$(sed -n "$(($1 + 1))p" "$scratch/portions")" ]
+    [ "$(slice /dev/fd/4 $(($1 * portion)) "$length" | digest)" = "$(sed -n "$(($1 + 1))p" "$scratch/portions")" ]
 }
 
 unwritten() {
     die 1 "$result cannot be written: $(sed -n 's/^dd: .*: //p' "$scratch/said")"
 }
 
-# The portions of a plan, from one on; those before it, too.
+# What to do for some portions: Z place bytes unpacks what L takes from; what goes on in the old ISO is one piece.
 plan_of() { # first portion, one behind the last
     awk -v first="$1" -v behind="$2" '
-        $1 == "P" { wanted = $2 >= first && $2 < behind }
-        $1 != "F" && wanted
+        function tell() { if (many) printf "B %.0f %.0f\n", place, many; many = 0 }
+        $1 == "P" {
+            wanted = $2 >= first && $2 < behind
+            if (wanted && $5 != "raw") { tell(); printf "Z %s %s\n", $3, $4 }
+            next
+        }
+        $1 == "F" || !wanted { next }
+        $1 == "B" && many && place + many == $2 { many += $3; next }
+        { tell() }
+        $1 == "B" { place = $2; many = $3; next }
+        { print }
+        END { tell() }
     ' "$scratch/plan" >"$scratch/now"
 }
 
-# While a portion is written, the one before it is hashed.
-write_portions() {
-    number='' checker=''
-    while read -r kind first bytes more form; do
+# Writes what a plan says, from a place on of a file.
+write_plan() { # file, first byte
+    into=$1 at=$2
+    while read -r kind place bytes; do
         case $kind in
-        P)
-            settle
-            number=$first at=$((first * portion))
-            [ "$form" = raw ] || slice "$pack" "$bytes" "$more" | gzip -d >"$scratch/literal" ||
-                die $CHANGED "$pack cannot be unpacked: was it changed just now?"
-            [ -z "$progress" ] || printf '\rwriting    %3d %%' $((at / (size / 100 + 1))) >&2
-            ;;
-        B) put /dev/fd/3 "$first" "$bytes" ;;
-        R) put "$pack" "$first" "$bytes" ;;
-        L) put "$scratch/literal" "$first" "$bytes" ;;
+        Z) slice "$pack" "$place" "$bytes" | gzip -d >"$scratch/literal" || die $CHANGED "$pack cannot be unpacked" ;;
+        B) put /dev/fd/3 "$place" "$bytes" ;;
+        R) put "$pack" "$place" "$bytes" ;;
+        L) put "$scratch/literal" "$place" "$bytes" ;;
         esac
+        [ -z "$progress" ] || printf '\rwriting    %3d %%' $((at / (size / 100 + 1))) >&2
     done <"$scratch/now"
-    settle
-    settle
     [ -z "$progress" ] || printf '\r%20s\r' '' >&2
 }
 
 put() { # file, first byte, number
     dd if="$1" of="$into" bs=1M iflag=fullblock,skip_bytes,count_bytes oflag=seek_bytes conv=notrunc \
-        skip="$2" count="$3" seek=$((at - origin)) 2>"$scratch/said" || unwritten
+        skip="$2" count="$3" seek="$at" 2>"$scratch/said" || unwritten
     at=$((at + $3))
 }
 
-# Waits for the check of the portion before, and begins that of the one that was written now.
-settle() {
-    if [ -n "$checker" ]; then
-        wait "$checker" || die $CHANGED "bytes from $((checked * portion)) of $result are not what was signed:" \
-            "can $source and $pack still be read?"
-    fi
-    checker=''
-    [ -n "$number" ] || return 0
-    check_portion "$number" "$into" "$origin" &
-    checker=$! checked=$number number=''
-}
-
 write_image() {
-    portions=$(((size + portion - 1) / portion)) into=/dev/fd/4 origin=0
+    portions=$(((size + portion - 1) / portion))
     open_output
     find_start
     plan_of "$start" "$portions"
-    write_portions
+    write_plan /dev/fd/4 $((start * portion))
     if [ -b "$output" ]; then finish_device; else finish_folder; fi
+}
+
+prove() {
+    [ "$(digest_of /dev/fd/4 "$size")" = "$target" ] ||
+        die $CHANGED "what was written to $result is not what was signed: can $source and $pack still be read," \
+            "does $output keep what is written to it? The next run writes again what is wrong"
 }
 
 # The first portion makes it an ISO, and its descriptors are the last of it.
 finish_device() {
     sync -- "$output" || die 1 "$output cannot be written"
-    into=$scratch/first
-    : >"$into"
+    : >"$scratch/first"
     plan_of 0 1
-    write_portions
-    dd if="$into" of=/dev/fd/4 bs=$FIRST skip=1 seek=1 conv=notrunc,fsync 2>"$scratch/said" || unwritten
-    dd if="$into" of=/dev/fd/4 bs=$FIRST count=1 conv=notrunc,fsync 2>"$scratch/said" || unwritten
-    [ "$(slice /dev/fd/4 0 "$size" | digest)" = "$target" ] ||
-        die $CHANGED "$output does not keep what was written to it: is it worn out?"
+    write_plan "$scratch/first" 0
+    dd if="$scratch/first" of=/dev/fd/4 bs=$FIRST skip=1 seek=1 conv=notrunc,fsync 2>"$scratch/said" || unwritten
+    # Before it looks like an ISO it is one but for this.
+    [ "$({ cat "$scratch/first" && slice /dev/fd/4 "$at" $((size - at)); } | digest)" = "$target" ] ||
+        die $CHANGED "what was written to $output is not what was signed: does it keep what is written to it?"
+    dd if="$scratch/first" of=/dev/fd/4 bs=$FIRST count=1 conv=notrunc,fsync 2>"$scratch/said" || unwritten
+    prove
 }
 
 # The ISO comes last: where it is, its lists are.
 finish_folder() {
+    prove
     sync -- "$result.part" || die 1 "$result.part cannot be written"
     for file in "$scratch"/lists/*; do
         there=$output/${file##*/}

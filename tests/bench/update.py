@@ -41,12 +41,13 @@ WINDOW = 29  # of zstd: the whole old ISO
 
 @dataclass
 class Cost:
-    """What somebody needs: bytes to carry, seconds, MiB; ``make`` of who makes it."""
+    """What somebody needs: bytes, seconds, MiB, seconds of processors; ``make``: who makes it."""
 
     size: int = 0
     make: float = 0
     apply: float = 0
     memory: float = 0
+    busy: float = 0
 
 
 def main() -> int:
@@ -142,15 +143,16 @@ def compare(kind: str, old: pathlib.Path, new: pathlib.Path, signer: Signer, rou
         costs[name].make = seconds(lambda argv=argv: subprocess.run(argv, check=True))  # type: ignore[misc]
         costs[name].size = delta.stat().st_size
         commands[name] = back
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in commands}
     for _ in range(rounds):
         for name, argv in commands.items():
             output.unlink(missing_ok=True)
             shutil.rmtree(old.parent / "made", ignore_errors=True)
             taken[name].append(measured(argv, output))
-    for name, pairs in taken.items():
-        costs[name].apply = statistics.median(pair[0] for pair in pairs)
-        costs[name].memory = max(pair[1] for pair in pairs)
+    for name, runs in taken.items():
+        costs[name].apply = statistics.median(run[0] for run in runs)
+        costs[name].memory = max(run[1] for run in runs)
+        costs[name].busy = statistics.median(run[2] for run in runs)
     ratio = statistics.median(
         one[0] / two[0] for one, two in zip(taken["update pack"], taken["cp"], strict=True)
     )
@@ -177,33 +179,36 @@ def peers(
     ]  # fmt: skip
 
 
-def measured(argv: Sequence[str | pathlib.Path], output: pathlib.Path) -> tuple[float, float]:
-    """Run something until what it wrote is on the disk; return seconds, and MiB of memory."""
-    found = 0.0
+# A process counts the memory of the one that it was forked from, so a small one starts it.
+STARTER = (
+    "import os, sys, time; began = time.perf_counter(); "
+    "child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ); "
+    "_, status, usage = os.wait4(child, 0); "
+    "print(time.perf_counter() - began, usage.ru_maxrss / 1024, "
+    "usage.ru_utime + usage.ru_stime); "
+    "sys.exit(os.waitstatus_to_exitcode(status))"
+)
 
-    def run() -> None:
-        nonlocal found
-        process = subprocess.Popen(argv)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, argv)
-        found = usage.ru_maxrss / 1024
-        if output.exists():
-            subprocess.run(["sync", output], check=True)
 
-    return seconds(run), found
+def measured(argv: Sequence[str | pathlib.Path], output: pathlib.Path) -> tuple[float, ...]:
+    """Run something until what it wrote is on the disk; return seconds, MiB, seconds of CPU."""
+    command = [sys.executable, "-I", "-S", "-c", STARTER, *argv]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    elapsed, memory, busy = map(float, done.stdout.split())
+    if output.exists():
+        elapsed += seconds(lambda: subprocess.run(["sync", output], check=True))
+    return elapsed, memory, busy
 
 
 def told(kind: str, costs: dict[str, Cost], ratio: float, rounds: int) -> bool:
     whole = costs["cp"].size
     print(f"{kind}: {whole >> 20} MiB, medians of {rounds} rounds")
-    print(f"{'':20}{'carried':>12}{'':>9}{'made':>10}{'applied':>10}{'memory':>12}")
+    print(f"{'':20}{'carried':>12}{'':>9}{'made':>10}{'applied':>10}{'CPU':>10}{'memory':>12}")
     for name, cost in costs.items():
         share = cost.size / whole
         print(
             f"{name:20}{cost.size / (1 << 20):8.1f} MiB{share:8.2%}{cost.make:8.1f} s"
-            f"{cost.apply:8.1f} s{cost.memory:8.0f} MiB"
+            f"{cost.apply:8.1f} s{cost.busy:8.1f} s{cost.memory:8.0f} MiB"
         )
     ours = costs["update pack"]
     return all(
