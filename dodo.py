@@ -79,6 +79,7 @@ from buildchain.tasks.vagrant import (
     task_vagrant_restore,
     task_vagrant_up,
 )
+from buildchain.updates.steps import task_update_pack
 
 __all__ = [
     "DOIT_CONFIG",
@@ -149,6 +150,7 @@ __all__ = [
     "task_sources_iso",
     "task_test",
     "task_test_fresh",
+    "task_update_pack",
     "task_vagrant_restore",
     "task_vagrant_up",
     "task_verify",

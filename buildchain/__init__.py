@@ -5,8 +5,8 @@ Imports point one way (``tests/unit/test_imports.py`` proves it)::
     dodo -> rooms' steps -> tasks -> rooms, targets -> actions, signatures
          -> tools, store -> process -> events, model, catalog, layout, config, errors
 
-A room is a folder for a subject: ``manual``, ``publication``, ``release``, ``signatures``. Its
-``steps.py`` is its part of the graph.
+A room is a folder for a subject: ``manual``, ``publication``, ``release``, ``signatures``,
+``updates``. Its ``steps.py`` is its part of the graph.
 
 Importing this package does nothing: no git, no globbing, no daemon.
 """

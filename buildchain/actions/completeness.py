@@ -35,6 +35,7 @@ ENTRIES: Mapping[str, str] = {
     "MANIFEST.sig": VERIFIER,
     "SHA256SUM": VERIFIER,
     "SHA256SUM.sig": VERIFIER,
+    "apply-update.sh": OPERATOR,
     "bootstrap.example.yaml": OPERATOR,
     "bootstrap.sh": OPERATOR,
     "deploy-node.sh": OPERATOR,

@@ -40,6 +40,7 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
     "plan": ("plan and pillar of a thousand machines", ()),
     "pull": ("our pulls beside skopeo and curl, as root", ()),
     "serve": ("the static registry beside docker-registry", ()),
+    "update": ("update packs beside zstd --patch-from and xdelta3", ("iso",)),
     "verify": ("verify.sh beside openssl over the same files", ("iso",)),
 }
 # What serves, and what pulls from it.

@@ -107,6 +107,7 @@ Load the image:
     "_modules/metalk8s_drain.py": "def drain(name):\n    pass\n",
 }
 SCRIPTS = {
+    "apply-update.sh": "",
     "bootstrap.example.yaml": "{}",
     "deploy-node.sh": "",
     "doctor.sh": "",

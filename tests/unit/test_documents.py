@@ -239,7 +239,7 @@ def test_tasks_exist(tasks):
     assert {(page, task) for page, task in named if task not in tasks} == set()
 
 
-@pytest.mark.parametrize("script", ["bootstrap.sh", "verify.sh"])
+@pytest.mark.parametrize("script", ["apply-update.sh", "bootstrap.sh", "verify.sh"])
 def test_options_exist(script):
     there = (ROOT / "salt/scripts" / script).read_text(encoding="utf-8")
     known = set(OPTION.findall(there))

@@ -17,6 +17,8 @@ RANKS = {
     "buildchain.tasks.context": 4,
     "buildchain.publication.steps": 6,
     "buildchain.publication": 4,
+    "buildchain.updates.steps": 6,
+    "buildchain.updates": 4,
     "buildchain.tasks": 5,
     "buildchain.signatures.steps": 5,
     "buildchain.targets": 4,
