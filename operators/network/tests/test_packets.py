@@ -208,7 +208,7 @@ table ip services {{
 
 
 def test_a_service_is_the_pod_behind_it(yard):
-    """Also towards itself, where kube-proxy translates both ends."""
+    """Also towards itself, where kube-proxy translates both ends, and from outside."""
     yard.inside("one", "nft", "-f", "-", text=SERVICES)
 
     def reached(source, service):
@@ -225,13 +225,13 @@ def test_a_service_is_the_pod_behind_it(yard):
     nobody = {**labelled("server"), "policyTypes": ["Ingress", "Egress"]}
     try:
         for specs, expected in (
-            ([], {(CLIENT, 1), (CLIENT, 2), (OTHER, 1), (SERVER, 1)}),
-            ([to_server], {(CLIENT, 1), (OTHER, 1), (SERVER, 1)}),
+            ([], {(CLIENT, 1), (CLIENT, 2), (OTHER, 1), (SERVER, 1), (OUTSIDE[0], 1)}),
+            ([to_server], {(CLIENT, 1), (OTHER, 1), (SERVER, 1), (OUTSIDE[0], 1)}),
             ([FROM_CLIENTS], {(CLIENT, 1), (CLIENT, 2), (SERVER, 1)}),
             ([nobody], {(CLIENT, 2), (SERVER, 1)}),
         ):
             let(yard, *specs)
-            asked = [(CLIENT, 1), (CLIENT, 2), (OTHER, 1), (SERVER, 1)]
+            asked = [(CLIENT, 1), (CLIENT, 2), (OTHER, 1), (SERVER, 1), (OUTSIDE[0], 1)]
             assert {one for one in asked if reached(one[0], f"10.96.0.{one[1]}")} == expected
     finally:
         yard.inside("one", "nft", "delete", "table", "ip", "services")
