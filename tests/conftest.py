@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -59,6 +59,8 @@ class Programs:
     def __call__(
         self, name: str, script: str = "", *, output: str = "", status: int = 0, site: bool = False
     ) -> Path:
+        # An absolute name would lead out of the folder, onto the machine's own program.
+        assert PurePath(name).name == name, f"{name} is no name of a program"
         path = self.folder / name
         calls = str(self.folder / f".{name}.calls")
         flags = "I" if site else "IS"
