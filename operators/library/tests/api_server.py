@@ -36,6 +36,7 @@ class ApiServer:
     def __init__(self, listening: socket.socket | None = None) -> None:
         self.objects: dict[str, dict[str, Any]] = {}
         self.version, self.forgotten = 100, 0
+        self.is_closed = False
         self.faults: list[Fault] = []
         self.requests: list[dict[str, str]] = []
         self.changed = threading.Condition()
@@ -93,7 +94,8 @@ class ApiServer:
         return [query for query in self.requests if "watch" not in query]
 
     def close(self) -> None:
-        self.cut()
+        # Also for a watch that begins between here and the end of the server.
+        self.is_closed = True
         self._server.shutdown()
         self._server.server_close()
 
@@ -181,7 +183,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         while waited < float(query["timeoutSeconds"]):
             epoch, events = self.api.since(version)
             began = epoch if began is None else began
-            if epoch != began:
+            if epoch != began or self.api.is_closed:
                 return  # cut: no last chunk
             try:
                 for number, kind, item in events:

@@ -18,6 +18,7 @@ from waiting import until
 from yard import ICMP, ON, PLACES, Yard
 
 pytestmark = pytest.mark.integration
+SO_RCVBUFFORCE = 33  # socket(7), of asm-generic/socket.h
 # 25 sets of policies are tried with each run, and as many as the soak has examples there.
 SETS = max(25, int(os.environ.get("METALK8S_EXAMPLES", "0")) // 10)
 PAIRS = [
@@ -118,6 +119,8 @@ def test_a_change_is_one_step(yard):
             {"ipBlock": {"cidr": "10.233.1.2/31", "except": ["10.233.1.3/32"]}}]}]}),
     ]  # fmt: skip
     let(yard, FROM_CLIENTS)
+    # Nobody reads while nft runs, which takes long on a busy machine: all of that has to fit.
+    yard.udp[SERVER, PORTS[0]].setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 27)
     stop, counts = threading.Event(), {CLIENT: 0, OTHER: 0}
 
     def talk():
