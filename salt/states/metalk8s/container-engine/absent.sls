@@ -77,7 +77,7 @@ Take the routes of pods from the kernel:
         ! ip link show dev {{ network.device }} >/dev/null 2>&1 || ip link delete dev {{ network.device }}
     - onlyif: >-
         ip route show table all protocol {{ network.protocol }} | grep . ||
-        ip rule show protocol {{ network.protocol }} | grep . ||
+        ip -N rule show | grep --word-regexp "proto {{ network.protocol }}" ||
         ip link show dev {{ network.device }}
     - require:
       - cmd: Stop the containers of Kubernetes
