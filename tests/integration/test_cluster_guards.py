@@ -241,6 +241,8 @@ def test_our_own_pods_are_taken(cluster: Machine) -> None:
     policies = {p["metadata"]["name"]: p["metadata"]["annotations"].get(PSP) for p in pods}
     for daemon in ("kube-proxy-", "pod-network-"):
         assert [name for name in policies if name.startswith(daemon)]
+    names = {name for name in policies if name.startswith("kube-dns-")}
+    assert {policies.pop(name) for name in names} == {"metalk8s-restricted"}
     assert set(policies.values()) == {"metalk8s-privileged"}
 
 
