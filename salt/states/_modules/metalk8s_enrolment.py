@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 MINION = "salt://metalk8s/salt-minion/files/minion.conf.j2"
 POLICY = "salt_minion"
+PODS = "110"  # of a machine, as kubelets have it by default
 BEGIN = "-----BEGIN "  # Salt takes paths of files in the place of keys: nobody there may name one
 # Seconds that each script may take, together less than the Salt master waits for a function.
 INSTALL, MAKE_KEYS, START = 540, 120, 150
@@ -80,7 +81,7 @@ def _enrol(name: str, found: dict[str, Any]) -> list[str]:
             name, target["address"], facts["machine_id"], found["host_keys"]
         )
     )
-    changed += _give_capacity(name)
+    changed += _give_capacity(name, facts)
     changed += __salt__["metalk8s_workload.announce"](name, found["workload"])
     texts = __salt__["metalk8s_medium.scripts"](known)
     log.info("%s: Salt is installed from %s", name, known["repositories"]["url"])
@@ -112,18 +113,25 @@ def _enrol(name: str, found: dict[str, Any]) -> list[str]:
     return changed + list(_do(target, script, START, "start")["changed"])
 
 
-def _give_capacity(name: str) -> list[str]:
-    """Let the Node say of its capacity anything at all.
+def _give_capacity(name: str, facts: dict[str, Any]) -> list[str]:
+    """Say of the Node what its machine has, until its kubelet does.
 
     An operator's manifest has no status, and the kubelet of Kubernetes 1.20.2 ends in a panic when
-    it finds a Node without a capacity (kubernetes/kubernetes#95188). It overwrites this.
+    it finds a Node without a capacity (kubernetes/kubernetes#95188). With too little of it, it
+    refuses for good the static pods that it looks at before it has written its own. Other pods do
+    not come: a new Node has the taint ``not-ready``.
     """
     node = __salt__["metalk8s_kubernetes.get"]("v1", "Node", name) or {}
-    status = node.get("status") or {}
-    if status.get("capacity") and status.get("allocatable"):
+    if "cpu" in ((node.get("status") or {}).get("capacity") or {}):
         return []
-    nothing = {"pods": "0"}
-    body = {"status": {"capacity": nothing, "allocatable": nothing}}
+    disks = {row.partition(" ")[0]: row.split()[1:] for row in facts["disk"]}
+    has = {
+        "cpu": str(facts["cpus"]),
+        "memory": f"{facts['memory']}Ki",
+        "ephemeral-storage": f"{next(iter(disks.get('/', [])), 1 << 20)}Ki",
+        "pods": PODS,
+    }
+    body = {"status": {"capacity": has, "allocatable": has}}
     __salt__["metalk8s_kubernetes.call"]("PATCH", f"/api/v1/nodes/{name}/status", body)
     return [f"capacity of Node {name}"]
 

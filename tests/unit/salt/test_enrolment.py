@@ -142,10 +142,13 @@ def test_second_time(newcomer: Newcomer) -> None:
 
 
 def test_the_kubelet_finds_a_capacity(newcomer: Newcomer) -> None:
-    """Without one, that of Kubernetes 1.20.2 panics; what a kubelet has said stays."""
+    """Without one, that of Kubernetes 1.20.2 panics, with less it refuses its own pods."""
+    newcomer.nodes["worker"]["status"] = {"capacity": {"pods": "0"}, "allocatable": {"pods": "0"}}
+    newcomer.say("disk=/ 50000000 40000000 3000000 2000000")
     call(newcomer, "enrol")
-    assert newcomer.nodes["worker"]["status"]["capacity"] == {"pods": "0"}
-    said = {"capacity": {"pods": "110"}, "allocatable": {"pods": "110"}}
+    has = {"cpu": "4", "memory": "8000000Ki", "ephemeral-storage": "50000000Ki", "pods": "110"}
+    assert newcomer.nodes["worker"]["status"] == {"capacity": has, "allocatable": has}
+    said = {"capacity": {"cpu": "2", "pods": "9"}, "allocatable": {"cpu": "1", "pods": "9"}}
     newcomer.nodes["worker"]["status"] = said
     assert not call(newcomer, "enrol")["changed"]
     assert newcomer.nodes["worker"]["status"] == said
