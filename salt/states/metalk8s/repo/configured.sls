@@ -63,10 +63,13 @@ Refresh the index of the MetalK8s package repository:
   cmd.run:
     - name: {{ repo.refresh.command }}
 {%- if repo.is_local %}
-    - unless: cmp --silent {{ repo.index }} {{ repo.refresh.indexes }}/{{ repo.index | replace("/", "_") }}
+    # an APT that was killed may have left the one without the other
+    {%- set there = repo.refresh.indexes ~ "/" ~ repo.index | replace("/", "_") %}
+    - unless: cmp --silent {{ repo.index }} {{ there }} && ls {{ there | replace("InRelease", "") }}*_Packages*
 {%- else %}
     # the version is part of where it comes from: an index that is there is the right one
-    - unless: test -s {{ repo.refresh.indexes }}/{{ (repo.url ~ "/" ~ repo.index_below) | replace("https://", "") | replace("/", "_") }}
+    {%- set there = repo.refresh.indexes ~ "/" ~ (repo.url ~ "/" ~ repo.index_below) | replace("https://", "") | replace("/", "_") %}
+    - unless: test -s {{ there }} && ls {{ there | replace("InRelease", "") }}*_Packages*
 {%- endif %}
     - require:
       - file: Configure the MetalK8s package repository
