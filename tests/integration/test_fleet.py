@@ -350,8 +350,7 @@ def test_a_master_becomes_a_worker(fleet: Fleet) -> None:
     """By its labels, and its member leaves etcd."""
     roles = "node-role.kubernetes.io/etcd- node-role.kubernetes.io/master-"
     fleet.first.kubectl(f"label node {SECOND} {roles}")
-    said = deploy(fleet, SECOND)
-    assert f"Take from {SECOND} what its roles no longer need" in said
+    deploy(fleet, SECOND)
     assert nodes(fleet)[SECOND] == ("Ready", {"<none>"})
     assert members(fleet.first) == {"bootstrap"}
 
