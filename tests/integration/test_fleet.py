@@ -21,6 +21,7 @@ from tests.testbed import faults
 from tests.testbed import fleet as fleets
 from tests.testbed.fleet import Fleet
 from tests.testbed.machine import KUBECTL, Machine, Sniffer, docker
+from tests.testbed.pods import ASK, ASK_API, run_pod, starts_a_pod
 from tests.testbed.writer import Writer
 
 pytestmark = pytest.mark.integration
@@ -41,26 +42,6 @@ ETCDCTL = (
     "--cert /etc/kubernetes/pki/etcd/healthcheck-client.crt "
     "--key /etc/kubernetes/pki/etcd/healthcheck-client.key"
 )
-
-# Of Python: one says who asks, one asks. HTTPServer would look its own name up, and nobody answers.
-ANSWER = """
-import http.server, socketserver
-class Answer(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(self.client_address[0].encode())
-socketserver.TCPServer(("", 8080), Answer).serve_forever()
-"""
-ASK_API = """
-import ssl, sys, urllib.request
-folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
-context = ssl.create_default_context(cafile=folder + "ca.crt")
-request = urllib.request.Request(sys.argv[1])
-request.add_header("Authorization", "Bearer " + open(folder + "token").read())
-print(urllib.request.urlopen(request, timeout=5, context=context).read().decode())
-"""
-ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
 
 
 @pytest.fixture(scope="module")
@@ -166,27 +147,6 @@ def test_a_worker_joins(fleet: Fleet) -> None:
     fleet.first.wait(f"{KUBECTL} get pods -A -o wide | grep kube-proxy | grep {WORKER} | grep 1/1")
 
 
-def run_pod(fleet: Fleet, name: str, machine: str) -> str:
-    """Run a pod that answers on a machine of the cluster; return its address."""
-    tag = fleet.first.shell(f"ls {script(fleet, 'images/network-agent')}").strip()
-    image = f"registry.metalk8s.invalid/metalk8s-{fleet.first.version}/network-agent:{tag}"
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {
-            "nodeName": machine,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {"name": name, "image": image, "command": ["python3", "-c", ANSWER]},
-            ],
-        },
-    }
-    fleet.first.kubectl("apply -f -", json.dumps(manifest))
-    fleet.first.kubectl(f"wait --for=condition=Ready pod/{name} --timeout=120s")
-    return fleet.first.kubectl(f"get pod {name} -o 'jsonpath={{.status.podIP}}'")
-
-
 def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
     """At the pod's own address and at its Service's, and who is asked sees which pod asks."""
     there, here = run_pod(fleet, "there", WORKER), run_pod(fleet, "here", "bootstrap")
@@ -252,32 +212,6 @@ def test_who_may_read_what(fleet: Fleet) -> None:
     assert log == ""
 
 
-# Pulled anew whenever one starts: whoever has the image serves it.
-POD = """
-apiVersion: v1
-kind: Pod
-metadata: {{name: {name}}}
-spec:
-  nodeSelector: {{kubernetes.io/hostname: {machine}}}
-  containers:
-    - name: one
-      image: registry.metalk8s.invalid/metalk8s-{version}/nginx:{nginx}
-      imagePullPolicy: Always
-      command: [sh, -c, exec sleep 1000]
-      securityContext: {{runAsUser: 0}}
-"""
-
-
-def starts_a_pod(fleet: Fleet, witness: Machine, name: str) -> None:
-    """Let a pod start on the worker, with an image that has to be pulled."""
-    version = fleet.first.version
-    nginx = witness.shell(f"ls /srv/scality/metalk8s-{version}/images/nginx").strip()
-    manifest = POD.format(name=name, machine=WORKER, version=version, nginx=nginx)
-    witness.kubectl("apply -f -", manifest)
-    witness.kubectl(f"wait --for=condition=Ready pod/{name} --timeout=180s")
-    witness.kubectl(f"delete pod {name} --grace-period=1 --timeout=120s")
-
-
 def test_any_master_may_die(fleet: Fleet) -> None:
     """The API goes on, no acknowledged write is lost, pods start; it comes back by itself."""
     for dead in ["bootstrap", *MASTERS][:KILLED]:
@@ -288,7 +222,7 @@ def test_any_master_may_die(fleet: Fleet) -> None:
             assert writer.goes_on(GOES_ON), "the API did not go on"
         print(f"{dead} died: {writer.longest:.1f} s until the next answer")
         assert writer.longest <= OUTAGE
-        starts_a_pod(fleet, witness, f"after-{dead}")
+        starts_a_pod(fleet, witness, f"after-{dead}", WORKER)
         assert writer.read() >= writer.acknowledged
         docker("start", machine.name)
         machine.wait_for_systemd()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import logging
 import os
 import shutil
+import sys
 import tarfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,9 +19,11 @@ import pytest
 from buildchain import events
 from buildchain.actions import signing
 from buildchain.layout import Layout
+from buildchain.tasks import context
 from tests.unit import bootstrap, engine_api
 from tests.unit.archive import Archive
 from tests.unit.repairs import WHOLE, Copies, Home
+from tests.unit.running import Result, run_doit
 
 EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "40"))  # of each property; many more in a soak
 # No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
@@ -182,3 +186,31 @@ def copies(tmp_path_factory, iso_home, root):
     """Return a call that makes a folder for copies of that ISO."""
     script = root / "salt/scripts/verify.sh"
     return lambda: Copies(tmp_path_factory.mktemp("copies"), iso_home, script)
+
+
+@pytest.fixture
+def doit_with_a_key(
+    root: Path, tmp_path: Path, development_key: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Callable[..., Result]]:
+    """Run ./doit.sh with a cache that has a key, from a folder of its own; settings first."""
+
+    def run(*argv: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["doit", *argv])
+        monkeypatch.delitem(sys.modules, "dodo", raising=False)
+        context.current.cache_clear()
+        try:
+            return run_doit(root, vars(importlib.import_module("dodo")), *argv)
+        finally:
+            context.current.cache_clear()
+
+    def start(**settings: str) -> Callable[..., Result]:
+        folders = {"BUILD_ROOT": "build", "CACHE_ROOT": "cache", "CALLED_FROM": "."}
+        places = {name: str(tmp_path / folder) for name, folder in folders.items()}
+        for name, value in {**places, **settings}.items():
+            monkeypatch.setenv(name, value)
+        keys = tmp_path / "cache" / "keys"
+        keys.mkdir(parents=True)
+        (keys / "development.key").write_bytes(development_key.read_bytes())
+        return run
+
+    return start

@@ -1,6 +1,3 @@
-import importlib
-import sys
-
 import pytest
 
 from buildchain import roots
@@ -10,35 +7,13 @@ from buildchain.layout import Layout
 from buildchain.publication import steps
 from buildchain.tasks import context
 from tests.unit.publication.world import make_release, tree
-from tests.unit.running import run_doit
 
 VERSION = "2.4.0"
 
 
 @pytest.fixture
-def doit(root, tmp_path, development_key, monkeypatch):
-    """Run ./doit.sh with a cache that has a key, from a folder of its own."""
-    for name, value in {
-        "BUILD_ROOT": tmp_path / "build",
-        "CACHE_ROOT": tmp_path / "cache",
-        "CALLED_FROM": tmp_path,
-        "PROJECT_NAME": "Demo",
-    }.items():
-        monkeypatch.setenv(name, str(value))
-    keys = tmp_path / "cache" / "keys"
-    keys.mkdir(parents=True)
-    (keys / "development.key").write_bytes(development_key.read_bytes())
-
-    def run(*argv):
-        monkeypatch.setattr(sys, "argv", ["doit", *argv])
-        monkeypatch.delitem(sys.modules, "dodo", raising=False)
-        context.current.cache_clear()
-        try:
-            return run_doit(root, vars(importlib.import_module("dodo")), *argv)
-        finally:
-            context.current.cache_clear()
-
-    return run
+def doit(doit_with_a_key):
+    return doit_with_a_key(PROJECT_NAME="Demo")
 
 
 @pytest.fixture

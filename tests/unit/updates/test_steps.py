@@ -1,41 +1,15 @@
 """``./doit.sh update_pack`` and who makes packs: arguments, what is refused, what is made."""
 
-import importlib
-import sys
-
 import pytest
 
 from buildchain.errors import ConfigError, ContentError, SigningError
-from buildchain.tasks import context
 from buildchain.updates import make, pack
-from tests.unit.running import run_doit
 from tests.unit.updates.world import AFTER, NEW, OLD
 
 
 @pytest.fixture
-def doit(root, tmp_path, development_key, monkeypatch):
-    """Run ./doit.sh with a cache that has a key, from a folder of its own."""
-    for name, value in {
-        "BUILD_ROOT": tmp_path / "build",
-        "CACHE_ROOT": tmp_path / "cache",
-        "CALLED_FROM": tmp_path,
-        "SOURCE_DATE_EPOCH": "1700000000",
-    }.items():
-        monkeypatch.setenv(name, str(value))
-    keys = tmp_path / "cache" / "keys"
-    keys.mkdir(parents=True)
-    (keys / "development.key").write_bytes(development_key.read_bytes())
-
-    def run(*argv):
-        monkeypatch.setattr(sys, "argv", ["doit", *argv])
-        monkeypatch.delitem(sys.modules, "dodo", raising=False)
-        context.current.cache_clear()
-        try:
-            return run_doit(root, vars(importlib.import_module("dodo")), *argv)
-        finally:
-            context.current.cache_clear()
-
-    return run
+def doit(doit_with_a_key):
+    return doit_with_a_key(SOURCE_DATE_EPOCH="1700000000")
 
 
 def test_update_pack(doit, world, tmp_path):
