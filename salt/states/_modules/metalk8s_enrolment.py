@@ -118,8 +118,8 @@ def _give_capacity(name: str, facts: dict[str, Any]) -> list[str]:
 
     An operator's manifest has no status, and the kubelet of Kubernetes 1.20.2 ends in a panic when
     it finds a Node without a capacity (kubernetes/kubernetes#95188). With too little of it, it
-    refuses for good the static pods that it looks at before it has written its own. Other pods do
-    not come: a new Node has the taint ``not-ready``.
+    refuses for good the static pods that it looks at before it has written its own. Until the node
+    controller calls the Node ``Unknown``, within a minute, a pod may be sent there, and waits.
     """
     node = __salt__["metalk8s_kubernetes.get"]("v1", "Node", name) or {}
     if "cpu" in ((node.get("status") or {}).get("capacity") or {}):
