@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 MINION = "salt://metalk8s/salt-minion/files/minion.conf.j2"
 POLICY = "salt_minion"
+# In the words of the node controller; ``_utils/metalk8s_nodes`` knows them.
+NEVER_HEARD_OF = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusNeverUpdated"}
 PODS = "110"  # of a machine, as kubelets have it by default
 BEGIN = "-----BEGIN "  # Salt takes paths of files in the place of keys: nobody there may name one
 # Seconds that each script may take, together less than the Salt master waits for a function.
@@ -118,11 +120,13 @@ def _give_capacity(name: str, facts: dict[str, Any]) -> list[str]:
 
     An operator's manifest has no status, and the kubelet of Kubernetes 1.20.2 ends in a panic when
     it finds a Node without a capacity (kubernetes/kubernetes#95188). With too little of it, it
-    refuses for good the static pods that it looks at before it has written its own. Until the node
-    controller calls the Node ``Unknown``, within a minute, a pod may be sent there, and waits.
+    refuses for good the static pods that it looks at before it has written its own. So that other
+    pods are not sent there meanwhile, the Node is called what the node controller would call it
+    within a minute, and gets its taint by that.
     """
     node = __salt__["metalk8s_kubernetes.get"]("v1", "Node", name) or {}
-    if "cpu" in ((node.get("status") or {}).get("capacity") or {}):
+    status = node.get("status") or {}
+    if "cpu" in (status.get("capacity") or {}):
         return []
     disks = {row.partition(" ")[0]: row.split()[1:] for row in facts["disk"]}
     has = {
@@ -131,7 +135,10 @@ def _give_capacity(name: str, facts: dict[str, Any]) -> list[str]:
         "ephemeral-storage": f"{next(iter(disks.get('/', [])), 1 << 20)}Ki",
         "pods": PODS,
     }
-    body = {"status": {"capacity": has, "allocatable": has}}
+    said: dict[str, Any] = {"capacity": has, "allocatable": has}
+    if not status.get("conditions"):
+        said["conditions"] = [NEVER_HEARD_OF]
+    body = {"status": said}
     __salt__["metalk8s_kubernetes.call"]("PATCH", f"/api/v1/nodes/{name}/status", body)
     return [f"capacity of Node {name}"]
 

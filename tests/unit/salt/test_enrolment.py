@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from .loader import load
 from .newcomer import CERTIFICATE, HOST_KEY, IDENTITY, Newcomer
+
+NODES = load("_utils/metalk8s_nodes")
 
 
 @pytest.fixture
@@ -146,7 +149,10 @@ def test_the_kubelet_finds_a_capacity(newcomer: Newcomer) -> None:
     newcomer.say("disk=/ 50000000 40000000 3000000 2000000")
     call(newcomer, "enrol")
     has = {"cpu": "4", "memory": "8000000Ki", "ephemeral-storage": "50000000Ki", "pods": "110"}
-    assert newcomer.nodes["worker"]["status"] == {"capacity": has, "allocatable": has}
+    status = newcomer.nodes["worker"]["status"]
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusNeverUpdated"}
+    assert status == {"capacity": has, "allocatable": has, "conditions": [unknown]}
+    assert not NODES.described(newcomer.nodes["worker"])["is_deployed"]
     said = {"capacity": {"cpu": "2", "pods": "9"}, "allocatable": {"cpu": "1", "pods": "9"}}
     newcomer.nodes["worker"]["status"] = said
     assert not call(newcomer, "enrol")["changed"]
