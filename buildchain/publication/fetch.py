@@ -7,6 +7,7 @@ there, at the byte where this one ended.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import fcntl
 import hashlib
@@ -25,6 +26,7 @@ from buildchain.publication.index import LIST, SIGNATURE, Artefact, Entry, Index
 from buildchain.publication.place import CHUNK, Absent, Place, on_disk
 from buildchain.publication.trust import Trust
 
+SUFFIX = ".update"
 DAY = 86400  # seconds
 
 
@@ -35,11 +37,14 @@ class Wish:
     :param what: version or channel.
     :param at_least: lowest version that will do, or empty.
     :param days: how old the index may be, or 0 for any age.
+    :param base: version whose ISO is at hand: of the release, only the update pack from it is
+        wanted; empty: all of it is.
     """
 
     what: str
     at_least: str = ""
     days: int = 0
+    base: str = ""
 
 
 def fetch(place: Place, belief: Trust, wish: Wish, output: Path) -> str:
@@ -58,12 +63,13 @@ def fetch(place: Place, belief: Trust, wish: Wish, output: Path) -> str:
         )
     belief.remember(place, *found)
     entry = _choose(found[0], wish)
-    if _is_there(entry, output, belief):
+    if _is_there(entry, output, belief, wish):
         events.note(f"{output} is {entry.version} already")
         return entry.version
     part = output.with_name(f".{output.name}.part")
     with on_disk(str(output)), _alone(part):
         _take_all(place, belief, entry, part)
+        _prove(place, belief, entry, part, wish)
         part.rename(output)
         sync(output.parent)
     day = datetime.datetime.fromtimestamp(found[0].date, datetime.UTC).date()
@@ -82,7 +88,20 @@ def _choose(found: Index, wish: Wish) -> Entry:
     entry = index.resolve(found, wish.what)
     if wish.at_least:
         _check_floor(entry.version, wish.at_least)
-    return entry
+    return _update(entry, wish.base) if wish.base else entry
+
+
+def _update(entry: Entry, base: str) -> Entry:
+    """Return of a release the update pack from a version, and the signed list."""
+    packs = [a for a in entry.artefacts if a.file.endswith(f"-from-{base}{SUFFIX}")]
+    if base not in entry.bases or not packs:
+        known = ", ".join(entry.bases) or "none"
+        raise ConfigError(
+            f"{entry.version} has no update pack from {base[:80]!r}",
+            solution=f"Name a version that it has one from ({known}), or fetch all of it.",
+        )
+    lists = [a for a in entry.artefacts if a.file in (LIST, SIGNATURE)]
+    return dataclasses.replace(entry, artefacts=(*lists, *packs))
 
 
 def _check_floor(version: str, floor: str) -> None:
@@ -99,12 +118,18 @@ def _check_floor(version: str, floor: str) -> None:
         )
 
 
-def _is_there(entry: Entry, output: Path, belief: Trust) -> bool:
+def _is_there(entry: Entry, output: Path, belief: Trust, wish: Wish) -> bool:
     if not os.path.lexists(output):
         return False
-    with contextlib.suppress(ContentError):
-        if release.read(output, belief.keyrings).artefacts == entry.artefacts:
+    if wish.base:
+        if output.is_dir() and {path.name for path in output.iterdir()} == {
+            a.file for a in entry.artefacts if _is_same(output / a.file, a)
+        }:
             return True
+    else:
+        with contextlib.suppress(ContentError):
+            if release.read(output, belief.keyrings).artefacts == entry.artefacts:
+                return True
     raise ConfigError(
         f"{output} is there, and it is not {entry.version}",
         solution="Name another folder (-o FOLDER), or remove that one.",
@@ -139,12 +164,31 @@ def _take_all(place: Place, belief: Trust, entry: Entry, part: Path) -> None:
     # Of a stranger's release no more than that is fetched.
     trust.verify(part / LIST, part / SIGNATURE, belief.keyrings)
     _take_some(place, entry, others, part, done)
+
+
+def _prove(place: Place, belief: Trust, entry: Entry, part: Path, wish: Wish) -> None:
+    """Stop when what came is not the release that the index names."""
+    if wish.base:
+        listed = {*(part / LIST).read_text("utf-8", "replace").splitlines()}
+        others = [a for a in entry.artefacts if a.file not in (LIST, SIGNATURE)]
+        if not {f"{a.sha256}  {a.file}" for a in others} <= listed:
+            raise ContentError(
+                f"{LIST} of {entry.version} at {place.name} does not have {others[0].file}",
+                solution="Ask who publishes there.",
+            )
+        return
     found = release.read(part, belief.keyrings)
     if (found.version, found.artefacts) != (entry.version, entry.artefacts):
         raise ContentError(
             f"{place.name} has {found.version} where its index says {entry.version}",
             solution="Ask who publishes there.",
         )
+
+
+def _is_same(file: Path, artefact: Artefact) -> bool:
+    if file.is_symlink() or not file.is_file() or file.stat().st_size != artefact.size:
+        return False
+    return receipt.sha256(file) == artefact.sha256
 
 
 def _take_some(
@@ -170,7 +214,7 @@ def _check_room(entry: Entry, part: Path) -> None:
 def _take(place: Place, entry: Entry, artefact: Artefact, file: Path, before: int) -> None:
     """Bring one file; what is left of an earlier run is gone on with, once."""
     start = file.stat().st_size if file.is_file() and not file.is_symlink() else 0
-    if start == artefact.size and start and receipt.sha256(file) == artefact.sha256:
+    if start and _is_same(file, artefact):
         return
     if start >= artefact.size:
         start = 0

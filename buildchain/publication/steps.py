@@ -75,6 +75,7 @@ def task_fetch() -> Task:
             _text("from", "folder, s3://bucket/prefix, http[s]://host/path or as for publish"),
             {**_text("output", "folder that it gets into, whole or not at all"), "short": "o"},
             _text("at-least", "lowest version that will do"),
+            _text("update-from", "only the update pack from this version, whose ISO you have"),
             {**_text("max-age", "days that the list of releases may be old"), "type": int,
              "default": 0},
             KEY,
@@ -147,8 +148,8 @@ def _signed(context: Context, key: list[str]) -> Iterator[tuple[Signer, tuple[Pa
 
 
 def _fetch(
-    context: Context, words: list[str], origin: str, output: str, at_least: str, max_age: int,
-    key: list[str],
+    context: Context, words: list[str], origin: str, output: str, at_least: str,
+    update_from: str, max_age: int, key: list[str],
 ) -> object:  # fmt: skip
     def action() -> None:
         for is_wrong, what in (
@@ -161,7 +162,7 @@ def _fetch(
                 raise ConfigError(what, solution=f"Call {FETCH}.")
         keyrings = _keys(key) or _own_keys(context)
         trust = Trust(keyrings, context.layout.publication)
-        wish = fetch.Wish(words[0], at_least, max_age)
+        wish = fetch.Wish(words[0], at_least, max_age, update_from)
         folder = (_here() / Path(output).expanduser()).resolve()
         fetch.fetch(address.source(origin, _here()), trust, wish, folder)
 

@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,12 +23,15 @@ from buildchain.actions.signing import Signer
 from buildchain.errors import ContentError
 from buildchain.layout import Layout
 from buildchain.receipt import write_whole
+from buildchain.release import updates
 from buildchain.store.blobs import link
+from buildchain.updates.make import Image
 
 SCHEMA = 1
 DESCRIPTION = "release.json"
 LISTS = (iso.CHECKSUMS, f"{iso.CHECKSUMS}.sig")
 DIFFERENCE = "difference"  # kind of what only a release with one before has
+UPDATE = "update"  # kind of what only a release with bases has
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Release:
     :param changes: the page of what it changes.
     :param vulnerabilities: what its table accepts, and how many records are open.
     :param previous: ISO of the release before, or ``None``.
+    :param bases: older releases that its update packs start from.
     """
 
     product: str
@@ -51,6 +55,7 @@ class Release:
     changes: str
     vulnerabilities: Mapping[str, object] = field(default_factory=dict)
     previous: Path | None = None
+    bases: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,11 +70,14 @@ class Artefact:
     source: Path | None = None
 
 
-def planned(layout: Layout, version: str, keys: str, *, is_compared: bool) -> tuple[Artefact, ...]:
+def planned(
+    layout: Layout, version: str, keys: str, *, is_compared: bool, bases: Iterable[str] = ()
+) -> tuple[Artefact, ...]:
     """Return the files that ``release.json`` lists, sorted.
 
     :param keys: fingerprints of the keys that sign, the first one first.
     :param is_compared: there is a release before.
+    :param bases: versions that update packs start from.
     """
     stem = f"{layout.project}-{version}"
     origin = layout.iso.with_name(provenance.NAME)
@@ -94,6 +102,7 @@ def planned(layout: Layout, version: str, keys: str, *, is_compared: bool) -> tu
     ]
     if is_compared:
         found += [Artefact(f"{stem}-difference.{end}", DIFFERENCE) for end in ("html", "json")]
+    found += [Artefact(updates.name(stem, base), UPDATE) for base in bases]
     introduction = layout.keys / f"{signing.STEM}.gpg.sig"
     if introduction.is_file():
         found.append(Artefact(introduction.name, "introduction", introduction))
@@ -106,7 +115,13 @@ def assemble(layout: Layout, release: Release, signer: Signer) -> Path:
     :raises ContentError: something that the build should have made is missing.
     """
     keys = " ".join((signer.fingerprint, *signer.others))
-    plan = planned(layout, release.version, keys, is_compared=release.previous is not None)
+    plan = planned(
+        layout,
+        release.version,
+        keys,
+        is_compared=release.previous is not None,
+        bases=[base.version for base in release.bases],
+    )
     _old(layout)
     _prove_there(plan)
     with _swapped(layout) as folder:
@@ -115,6 +130,9 @@ def assemble(layout: Layout, release: Release, signer: Signer) -> Path:
                 link(artefact.source, folder / artefact.file)
         for name, content in _written(layout, release):
             write_whole(folder / name, content)
+        if release.bases:
+            stem = f"{layout.project}-{release.version}"
+            updates.write(layout, stem, release.bases, signer, folder, epoch=release.date)
         _describe(folder, release, plan)
         _sign(folder, signer, release.date)
     return layout.release
@@ -214,6 +232,7 @@ def _describe(folder: Path, release: Release, plan: tuple[Artefact, ...]) -> Non
         "date": release.date,
         "vulnerabilities": dict(release.vulnerabilities),
         "artefacts": rows,
+        **({"bases": sorted(base.version for base in release.bases)} if release.bases else {}),
     }
     write_whole(folder / DESCRIPTION, json.dumps(document, indent=1, sort_keys=True) + "\n")
 

@@ -61,6 +61,7 @@ class State:
     :param lock_problems: in what the locks are not as the pins want them.
     :param base_image: reference of a foreign one, or empty.
     :param changes_text: ``CHANGELOG.md``.
+    :param bases: releases that update packs are to start from.
     """
 
     product: str
@@ -75,6 +76,7 @@ class State:
     table: Table
     changes_text: str
     previous: Previous | None = None
+    bases: tuple[Previous, ...] = ()
 
     @property
     def target(self) -> str:
@@ -221,10 +223,22 @@ def _vulnerabilities(state: State) -> Iterator[Reason]:
 
 
 def _previous(state: State) -> Iterator[Reason]:
-    previous = state.previous
-    if previous is None:
-        return
-    where = f"--previous {previous.path}"
+    if state.previous is not None:
+        yield from _older(state, "--previous", state.previous)
+
+
+def _bases(state: State) -> Iterator[Reason]:
+    versions_seen: dict[str, str] = {}
+    for base in state.bases:
+        yield from _older(state, "--update-from", base)
+        other = versions_seen.setdefault(base.version, base.path) if base.version else base.path
+        if other != base.path:
+            what = f"it is {base.version}, as {other}"
+            yield Reason(f"--update-from {base.path}", what, "each version once", "Name it once.")
+
+
+def _older(state: State, option: str, previous: Previous) -> Iterator[Reason]:
+    where = f"{option} {previous.path}"
     if previous.problem:
         yield Reason(where, previous.problem, "the ISO of an older release", "Name that.")
     elif previous.product != state.product:
@@ -236,5 +250,5 @@ def _previous(state: State) -> Iterator[Reason]:
 
 
 CHECKS: tuple[Callable[[State], Iterator[Reason]], ...] = (
-    *(_version, _checkout, _tag, _changelog, _key, _locks, _vulnerabilities, _previous),
+    *(_version, _checkout, _tag, _changelog, _key, _locks, _vulnerabilities, _previous, _bases),
 )

@@ -11,10 +11,13 @@ alone.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import getopt
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +30,8 @@ from buildchain.release.gate import Previous, State
 from buildchain.targets.step import READING, Removal, Task, guarded, remove_tree, title
 from buildchain.tasks import lock
 from buildchain.tasks.context import CALLED_FROM, Context, current
+from buildchain.updates import make
+from buildchain.updates.make import Image
 
 NAME = "release"
 GATE = "_release_gate"
@@ -46,6 +51,22 @@ PARAMETERS: tuple[dict[str, object], ...] = (
         "default": "",
         "help": "ISO of the release before: what is different becomes part of this one",
     },
+    {
+        "name": "update_from",
+        "long": "update-from",
+        "type": list,
+        "default": [],
+        "help": "ISO of an older release, its signed lists beside it: the update pack from it "
+        "becomes part of this one; again for each further one",
+    },
+    {
+        "name": "key",
+        "long": "key",
+        "type": list,
+        "default": [],
+        "help": "public key that signed those (binary), when it is another than SIGNING_KEY's; "
+        "again for each further one",
+    },
 )
 
 
@@ -55,6 +76,8 @@ class Options:
 
     is_dry: bool = False
     previous: str = ""
+    update_from: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
 
 def options_of(arguments: Sequence[str]) -> Options:
@@ -63,10 +86,15 @@ def options_of(arguments: Sequence[str]) -> Options:
         return Options()
     words = arguments[arguments.index(NAME) + 1 :]
     try:
-        found = dict(getopt.getopt(list(words), "", ["dry-run", "previous="])[0])
+        pairs = getopt.getopt(list(words), "", ["dry-run", "previous=", "update-from=", "key="])[0]
     except getopt.GetoptError:
         return Options(is_dry=True)
-    return Options("--dry-run" in found, found.get("--previous", ""))
+    found = dict(pairs)
+    update_from, key = (
+        tuple(value for name, value in pairs if name == option)
+        for option in ("--update-from", "--key")
+    )
+    return Options("--dry-run" in found, found.get("--previous", ""), update_from, key)
 
 
 def task__release_gate() -> Task:
@@ -92,7 +120,7 @@ def task_release() -> Task:
     task: Task = {
         "basename": NAME,
         "doc": "Make a signed release of the tagged commit: _build/release "
-        "[--dry-run] [--previous FILE.iso].",
+        "[--dry-run] [--previous FILE.iso] [--update-from FILE.iso].",
         "title": lambda _task: title("RELEASE", context.catalog.version.full),
         "params": list(PARAMETERS),
         "io": {"capture": False},
@@ -112,20 +140,22 @@ def state_of(context: Context) -> State:
     """Return all that decides whether a release can be made."""
     settings, pins = context.config, context.catalog
     git, root = settings.binary("git"), settings.root
-    previous = options_of(context.arguments).previous
+    options = options_of(context.arguments)
+    key_problem = _key_problem(context)
     return State(
         product=settings.project_name,
         version=pins.version,
         commit=versions.commit_of(git, root),
         changes=source.changes(git, root),
         signing_key=settings.signing_key,
-        key_problem=_key_problem(context),
+        key_problem=key_problem,
         lock_policy=context.lock_policy,
         lock_problems=tuple(lock.problems_of(context)),
         base_image=settings.base_image,
         table=vulnerabilities.read(context.layout.pins),
         changes_text=(root / changelog.NAME).read_text(encoding="utf-8"),
-        previous=_previous(previous) if previous else None,
+        previous=_previous(options.previous) if options.previous else None,
+        bases=() if key_problem else _bases(context, options),
     )
 
 
@@ -152,13 +182,51 @@ def _previous(name: str) -> Previous:
     return Previous(name, facts.get("name", "?"), facts.get("version", "?"))
 
 
-def _dry_run(context: Context, dry_run: bool, previous: str) -> object:
-    del dry_run  # it is why this runs
+def _bases(context: Context, options: Options) -> tuple[Previous, ...]:
+    if not options.update_from:
+        return ()
+    with _believed(context, options) as keyrings:
+        return tuple(_base(name, keyrings) for name in options.update_from)
+
+
+def _base(name: str, keyrings: Sequence[Path]) -> Previous:
+    try:
+        file = make.find(_path(name))
+        make.read(file, keyrings)
+    except BuildError as error:
+        return Previous(name, problem=error.reason)
+    return dataclasses.replace(_previous(str(file)), path=name)
+
+
+@contextlib.contextmanager
+def _believed(context: Context, options: Options) -> Iterator[Sequence[Path]]:
+    """Provide the public keys that have signed the older releases."""
+    if options.key:
+        yield [_path(name) for name in options.key]
+        return
+    with (
+        signing.signer(context.layout, context.config.signing_key) as signer,
+        # A dry run leaves the build root alone.
+        tempfile.TemporaryDirectory(prefix="metalk8s-keys-") as scratch,
+    ):
+        folder = Path(scratch)
+        files = (*signer.export(folder, signing.STEM), *signer.export_others(folder, signing.STEM))
+        yield [path for path in files if path.suffix == ".gpg"]
+
+
+def _dry_run(
+    context: Context, dry_run: bool, previous: str, update_from: list[str], key: list[str]
+) -> object:
+    del dry_run, update_from, key  # the state has what is asked for
 
     def action() -> None:
         state = state_of(context)
         plan = artefacts.planned(
-            context.layout, state.target, state.signing_key, is_compared=bool(previous)
+            context.layout,
+            state.target,
+            state.signing_key,
+            is_compared=bool(previous),
+            bases=[base.version for base in state.bases if not base.problem],
         )
         events.echo(f"Would make, in {context.layout.release}:")
         for name in [
@@ -175,8 +243,10 @@ def _dry_run(context: Context, dry_run: bool, previous: str) -> object:
     return guarded(action)()
 
 
-def _make(context: Context, dry_run: bool, previous: str) -> object:
-    del dry_run
+def _make(
+    context: Context, dry_run: bool, previous: str, update_from: list[str], key: list[str]
+) -> object:
+    del dry_run, update_from, key
 
     def action() -> None:
         state = state_of(context)
@@ -219,4 +289,13 @@ def _release(context: Context, state: State, previous: Path | None) -> Release:
         changes=changelog.page(state.product, section),
         vulnerabilities={"accepts": state.table.accepts, "open": len(opened)},
         previous=previous,
+        bases=_images(context),
     )
+
+
+def _images(context: Context) -> tuple[Image, ...]:
+    options = options_of(context.arguments)
+    if not options.update_from:
+        return ()
+    with _believed(context, options) as keyrings:
+        return tuple(make.read(make.find(_path(name)), keyrings) for name in options.update_from)

@@ -20,8 +20,7 @@ from buildchain import events
 from buildchain.actions import block_list, iso
 from buildchain.actions.signing import Signer
 from buildchain.errors import ConfigError, ContentError
-from buildchain.publication import trust
-from buildchain.release import versions
+from buildchain.publication import index, trust
 from buildchain.updates import pack, recipe
 from buildchain.updates.pack import Listed, Manifest, Portion
 
@@ -120,7 +119,7 @@ def write(
     :raises ConfigError: the new one is older than the floor.
     """
     floor = wish.floor or base.version
-    if versions.order(target.version) < versions.order(floor):
+    if index.order(target.version) < index.order(floor):
         raise ConfigError(
             f"{target.path.name} is version {target.version}, older than the floor, {floor}",
             solution="Exchange the two; or, if machines may really go back, name the version that "

@@ -62,8 +62,8 @@ def test_what_is_asked_wrongly(doit, tmp_path):
 
 PUBLISH = {"words": [], "to": "p", "channel": "", "promote": "", "keep": 0, "renew": False,
            "dry_run": False, "key": []}  # fmt: skip
-FETCH = {"words": ["stable"], "origin": "p", "output": "g", "at_least": "", "max_age": 0,
-         "key": ["k.gpg"]}  # fmt: skip
+FETCH = {"words": ["stable"], "origin": "p", "output": "g", "at_least": "",
+         "update_from": "", "max_age": 0, "key": ["k.gpg"]}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,26 @@ REFUSALS = {
         "--previous x.iso: it is of Other;",
         "an ISO of MetalK8s",
     ),
+    "base: unreadable": (
+        {"bases": (Previous("x.iso", problem="there is no x.iso.blocks"),)},
+        "--update-from x.iso: there is no x.iso.blocks;",
+        "Name that.",
+    ),
+    "base: newer": (
+        {"bases": (Previous("x.iso", "MetalK8s", "2.4.1"),)},
+        "--update-from x.iso: its version is 2.4.1;",
+        "Name an older release.",
+    ),
+    "base: twice": (
+        {
+            "bases": (
+                Previous("x.iso", "MetalK8s", "2.3.0"),
+                Previous("y.iso", "MetalK8s", "2.3.0"),
+            )
+        },
+        "--update-from y.iso: it is 2.3.0, as x.iso;",
+        "Name it once.",
+    ),
     "previous: the same": (
         {"previous": Previous("x.iso", "MetalK8s", "2.4.0")},
         "--previous x.iso: its version is 2.4.0;",

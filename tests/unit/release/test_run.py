@@ -296,6 +296,50 @@ def test_a_release_before_is_compared(made, monkeypatch):
     assert made.engine.builds == []
 
 
+def test_update_packs(made, monkeypatch, tmp_path, root, require):
+    """Who has the older release and the pack gets the ISO of this one, by the release's script."""
+    require("gpgv")
+    old = shutil.copytree(made.build / "release", tmp_path / "2.4.0")
+    monkeypatch.setenv("CALLED_FROM", str(tmp_path))
+    result = made.run("release", "--update-from", "2.4.0", "--dry-run")
+    assert "    | --update-from 2.4.0: its version is 2.4.0; expected one older" in result.out
+    made.edit("VERSION", "VERSION_PATCH=0", "VERSION_PATCH=1")
+    made.edit("CHANGELOG.md", "## 2.4.0", "## 2.4.1 (2026-12-02)\n\n- x\n\n## 2.4.0")
+    made.tell_git({"--points-at": "2.4.1", "--merged": "2.4.0\n2.4.1"})
+    pack = "metalk8s-2.4.1-from-2.4.0.update"
+    result = made.run("release", "--update-from", "2.4.0", "--dry-run")
+    assert f"    {pack}\n" in result.out, result.out
+    result = made.run("release", "--update-from", "2.4.0")
+    assert result.status == 0, result.out + result.err
+    files = made.files()
+    described = json.loads(files["release.json"])
+    assert described["bases"] == ["2.4.0"]
+    assert {row["file"] for row in described["artefacts"] if row["kind"] == "update"} == {pack}
+    (tmp_path / pack).write_bytes(files[pack])
+    script = root / "salt/scripts/apply-update.sh"
+    key = old / "metalk8s.gpg"
+    subprocess.run(
+        ["sh", script, "--key", key, "--from", old / "metalk8s-2.4.0.iso", pack, "new"],
+        cwd=tmp_path, check=True, capture_output=True,
+    )  # fmt: skip
+    assert (tmp_path / "new/metalk8s-2.4.1.iso").read_bytes() == files["metalk8s-2.4.1.iso"]
+    place = str(tmp_path / "place")
+    assert made.run("publish", "--to", place).status == 0
+    index = json.loads((tmp_path / "place/releases.json").read_text())
+    assert index["releases"][0]["bases"] == ["2.4.0"]
+    fetch = ("fetch", "--from", place, "-o", str(tmp_path / "got"), "--update-from")
+    for _ in range(2):
+        result = made.run(*fetch, "2.4.0", "candidate")
+        assert result.status == 0, result.out + result.err
+    got = {path.name: path.read_bytes() for path in (tmp_path / "got").iterdir()}
+    assert got == {name: files[name] for name in ("SHA256SUM", "SHA256SUM.sig", pack)}
+    result = made.run(*fetch, "2.3.0", "candidate")
+    assert "2.4.1 has no update pack from '2.3.0'" in result.out
+    (tmp_path / "got" / pack).write_bytes(b"x")
+    result = made.run(*fetch, "2.4.0", "candidate")
+    assert "got is there, and it is not 2.4.1" in result.out
+
+
 def test_clean(made):
     result = made.run("clean", "release")
     assert result.status == 0, result.out + result.err
@@ -307,3 +351,4 @@ def test_help_tells_the_options(made):
     out = made.run("help", "release").out
     assert "--dry-run" in out
     assert "--previous" in out
+    assert "--update-from" in out

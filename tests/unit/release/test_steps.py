@@ -13,7 +13,8 @@ from buildchain.release.steps import Options
 from tests.unit.release.test_gate import GOOD
 
 WORDS = ("--dry-run", "--dry", "--d", "--previous", "--previous=a.iso", "--prev", "--once", "a.iso",
-         "-n", "--", "iso", "--dry-run=1", "--previous=")  # fmt: skip
+         "-n", "--", "iso", "--dry-run=1", "--previous=", "--update-from=b.iso", "--update-from",
+         "--update", "--key=k.gpg", "--k")  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=4))
@@ -28,7 +29,8 @@ def test_options_are_read_as_doit_reads_them(words):
     except CmdParseError:
         assert found.is_dry, "nothing is built when doit refuses the words, or should it not"
         return
-    assert found == Options(bool(values["dry_run"]), values["previous"])
+    lists = (tuple(values[name]) for name in ("update_from", "key"))
+    assert found == Options(bool(values["dry_run"]), values["previous"], *lists)
 
 
 def test_without_a_release_there_are_no_options():
