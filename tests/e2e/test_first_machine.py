@@ -101,17 +101,17 @@ def journey(
         try:
             yield found
         finally:
-            artefacts(machine, build_root / "reports")
+            artefacts(machine, build_root / "reports", "machine")
 
 
-def artefacts(machine: VirtualMachine, folder: pathlib.Path) -> None:
+def artefacts(machine: VirtualMachine, folder: pathlib.Path, name: str) -> None:
     """Keep what the machine printed and logged, for whoever has to find out."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "machine-console.log").write_bytes(machine.hardware.console.read_bytes())
-    log = machine.call("cat", "/var/log/metalk8s/bootstrap.log").stdout
-    (folder / "machine-bootstrap.log").write_text(log, encoding="utf-8")
+    (folder / f"{name}-console.log").write_bytes(machine.hardware.console.read_bytes())
+    log = machine.call("sh", "-c", "cat /var/log/metalk8s/*.log").stdout
+    (folder / f"{name}-metalk8s.log").write_text(log, encoding="utf-8")
     journal = machine.call("journalctl", "--no-pager", "--lines=20000").stdout
-    (folder / "machine-journal.log").write_text(journal, encoding="utf-8")
+    (folder / f"{name}-journal.log").write_text(journal, encoding="utf-8")
 
 
 def test_the_iso_is_verified_before_anything_on_it_runs(journey: Journey) -> None:

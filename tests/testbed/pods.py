@@ -42,7 +42,7 @@ spec:
 """
 
 
-def run_pod(fleet: Fleet, name: str, machine: str) -> str:
+def run_pod(fleet: Fleet, name: str, machine: str, seconds: int = 120) -> str:
     """Run a pod that answers on a machine of the cluster; return its address."""
     tag = fleet.first.shell(
         f"ls /srv/scality/metalk8s-{fleet.first.version}/images/network-agent"
@@ -61,7 +61,7 @@ def run_pod(fleet: Fleet, name: str, machine: str) -> str:
         },
     }
     fleet.first.kubectl("apply -f -", json.dumps(manifest))
-    fleet.first.kubectl(f"wait --for=condition=Ready pod/{name} --timeout=120s")
+    fleet.first.kubectl(f"wait --for=condition=Ready pod/{name} --timeout={seconds}s")
     return fleet.first.kubectl(f"get pod {name} -o 'jsonpath={{.status.podIP}}'")
 
 

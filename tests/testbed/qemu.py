@@ -24,6 +24,21 @@ PATIENCE = 10  # seconds
 
 
 @dataclass(frozen=True)
+class Cable:
+    """A second network card, at one end of a cable to another machine.
+
+    Frames are datagrams on loopback: either machine may be switched off and on again.
+
+    :param port: of UDP, of this end.
+    :param peer: of UDP, of the other end.
+    """
+
+    mac: str
+    port: int
+    peer: int
+
+
+@dataclass(frozen=True)
 class Hardware:
     """What a machine is made of.
 
@@ -32,6 +47,7 @@ class Hardware:
     :param port: on loopback of the host, leads to the machine's SSH.
     :param capture: file that gets every packet of its network card (pcap).
     :param console: file that gets what it prints; a socket beside it (``.socket``) is the keyboard.
+    :param cable: to another machine, ``None`` for none.
     """
 
     disk: pathlib.Path
@@ -43,6 +59,7 @@ class Hardware:
     port: int
     capture: pathlib.Path
     console: pathlib.Path
+    cable: Cable | None = None
 
     @property
     def keyboard(self) -> pathlib.Path:
@@ -67,10 +84,18 @@ def argv(hardware: Hardware, accelerator: Sequence[str]) -> list[str]:
         *("-drive", f"file={hardware.disk},if=virtio,format=raw,cache=unsafe,discard=unmap"),
         *(("-drive", stick) if hardware.stick else ()),
         *("-netdev", network, "-device", "virtio-net-pci,netdev=net"),
+        *(_plugged(hardware.cable) if hardware.cable else ()),
         *("-object", f"filter-dump,id=dump,netdev=net,file={hardware.capture}"),
         *("-device", "virtio-rng-pci"),
         *("-chardev", f"socket,id=console,{console}", "-serial", "chardev:console"),
     ]
+
+
+def _plugged(cable: Cable) -> tuple[str, ...]:
+    ends = {"local": cable.port, "remote": cable.peer}
+    places = (f"{end}.type=inet,{end}.host=127.0.0.1,{end}.port={n}" for end, n in ends.items())
+    network = ",".join(("dgram,id=cable", *places))
+    return ("-netdev", network, "-device", f"virtio-net-pci,netdev=cable,mac={cable.mac}")
 
 
 def accelerator(kernel: pathlib.Path) -> tuple[str, ...]:

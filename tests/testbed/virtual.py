@@ -35,6 +35,7 @@ class VirtualMachine(Machine):
     :param folder: for its disk, console and sockets; its path must be short.
     :param stick: image that is plugged in.
     :param port: where one that runs already is reached.
+    :param address: where it is reached by others; one on its cable is the test's to give.
     """
 
     def __init__(
@@ -44,8 +45,11 @@ class VirtualMachine(Machine):
         version: str,
         stick: pathlib.Path | None = None,
         port: int = 0,
+        *,
+        cable: qemu.Cable | None = None,
+        address: str = ADDRESS,
     ) -> None:
-        super().__init__("bootstrap", version, ADDRESS, "")
+        super().__init__("bootstrap", version, address, "")
         self.folder, self.template = folder, disk
         self.hardware = qemu.Hardware(
             disk=folder / "disk.ext4",
@@ -57,6 +61,7 @@ class VirtualMachine(Machine):
             port=port or _free_port(),
             capture=folder / "network.pcap",
             console=folder / "console.log",
+            cable=cable,
         )
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -209,12 +214,18 @@ class VirtualMachine(Machine):
 
 @contextlib.contextmanager
 def started(
-    disk: Disk, version: str, stick: pathlib.Path | None = None
+    disk: Disk,
+    version: str,
+    stick: pathlib.Path | None = None,
+    *,
+    cable: qemu.Cable | None = None,
+    address: str = ADDRESS,
 ) -> Iterator[VirtualMachine]:
     """Start a machine with a new disk; it is gone afterwards."""
     # A socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="vm-") as folder:
-        machine = VirtualMachine(pathlib.Path(folder), disk, version, stick)
+        place = pathlib.Path(folder)
+        machine = VirtualMachine(place, disk, version, stick, cable=cable, address=address)
         machine.insert_disk()
         try:
             machine.switch_on()
