@@ -36,6 +36,10 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
     "dns": ("the names of a cluster: how soon they are there, how many are answered", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
+    "network": (
+        "pods beside hosts, policies, and what an agent takes, as root",
+        ("iso",),
+    ),
     "plan": ("plan and pillar of a thousand machines", ()),
     "pull": ("our pulls beside skopeo and curl, as root", ()),
     "serve": ("the static registry beside docker-registry", ()),
