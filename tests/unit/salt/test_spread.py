@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pathlib
 import types
 from typing import Any
 
 import hypothesis
 import pytest
+import yaml
 from hypothesis import strategies as st
 
 from .loader import load
@@ -197,3 +199,23 @@ def test_any_replicas_are_spread(counts: list[int], refusals: int, slow: int) ->
     wanted = sorted([least + 1] * more + [least] * (len(counts) - more), reverse=True)
     needed = sum(max(0, a - b) for a, b in zip(sorted(counts, reverse=True), wanted, strict=True))
     assert len(answer["evicted"]) == needed
+
+
+def test_the_pods_that_answer_for_names_are_spread() -> None:
+    """As their Deployment is rendered; its update takes one away before it adds one."""
+    golden = "render/golden/debian-12/files/metalk8s/dns/files/objects.yaml"
+    text = (pathlib.Path(__file__).parents[2] / golden).read_text()
+    [names] = [one for one in yaml.safe_load_all(text) if one["kind"] == "Deployment"]
+    labels = names["spec"]["selector"]["matchLabels"]
+    pods = [{**one, "metadata": {**one["metadata"], "labels": labels}} for one in BOTH]
+    there = {"kubernetes.io/os": "linux"}
+    nodes = [
+        node(name, labels={**there, "kubernetes.io/hostname": name}, taints=[MASTER])
+        for name in ("a", "b")
+    ]
+    found = SPREAD.superfluous(names, pods, nodes)
+    assert found
+    assert found["metadata"]["name"] == "d2"
+    [rule] = names["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert rule["labelSelector"]["matchLabels"] == labels
+    assert names["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
