@@ -36,6 +36,10 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
     "dns": ("the names of a cluster: how soon they are there, how many are answered", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),
+    "network": (
+        "pods beside hosts, policies, and what an agent takes, as root",
+        ("iso",),
+    ),
     "plan": ("plan and pillar of a thousand machines", ()),
     "pull": ("our pulls beside skopeo and curl, as root", ()),
     "serve": ("the static registry beside docker-registry", ()),
@@ -281,6 +285,9 @@ def _soak(context: Context) -> None:
     fuzzed = ("-m", "hypothesis or soak", *PARALLEL, "--dist=loadfile")
     examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES), "METALK8S_LIES": str(SOAK_LIES)}
     _run_tests(context, "fuzzers", root, "tests/unit", fuzzed, examples)
+    for folder in (root / "operators" / name for name in ("dns", "network")):
+        lasting = ("-m", "hypothesis or integration or soak")
+        _run_tests(context, f"{folder.name}-soak", folder, "tests", lasting, examples)
 
 
 def _run_tests(

@@ -17,3 +17,9 @@ def at_most(name: str, value: float, limit: float) -> bool:
     """Tell a ratio beside what it may be, and whether it is."""
     print(f"{'met   ' if value <= limit else 'MISSED'} {name}: {value:.3f} (at most {limit:g})")
     return value <= limit
+
+
+def at_least(name: str, value: float, limit: float) -> bool:
+    """Tell a ratio beside what it has to be, and whether it is."""
+    print(f"{'met   ' if value >= limit else 'MISSED'} {name}: {value:.3f} (at least {limit:g})")
+    return value >= limit

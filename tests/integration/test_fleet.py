@@ -21,7 +21,7 @@ from tests.testbed import faults
 from tests.testbed import fleet as fleets
 from tests.testbed.fleet import Fleet
 from tests.testbed.machine import KUBECTL, Machine, Sniffer, docker
-from tests.testbed.pods import ASK, ASK_API, run_pod, starts_a_pod
+from tests.testbed.pods import ASK, ASK_API, ASK_NAME, run_pod, starts_a_pod
 from tests.testbed.writer import Writer
 
 pytestmark = pytest.mark.integration
@@ -147,6 +147,15 @@ def test_a_worker_joins(fleet: Fleet) -> None:
     fleet.first.wait(f"{KUBECTL} get pods -A -o wide | grep kube-proxy | grep {WORKER} | grep 1/1")
 
 
+def test_names_are_on_two_machines(fleet: Fleet) -> None:
+    """Both pods were on the first one; the deployment of the second one has parted them."""
+    where = "-o 'jsonpath={.items[*].spec.nodeName}'"
+    found = fleet.first.kubectl(f"-n kube-system get pods -l k8s-app=kube-dns {where}")
+    assert set(found.split()) == {"bootstrap", WORKER}
+    status = "-n kube-system rollout status deployment/kube-dns --timeout=1s"
+    assert "successfully rolled out" in fleet.first.kubectl(status)
+
+
 def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
     """At the pod's own address and at its Service's, and who is asked sees which pod asks."""
     there, here = run_pod(fleet, "there", WORKER), run_pod(fleet, "here", "bootstrap")
@@ -213,7 +222,8 @@ def test_who_may_read_what(fleet: Fleet) -> None:
 
 
 def test_any_master_may_die(fleet: Fleet) -> None:
-    """The API goes on, no acknowledged write is lost, pods start; it comes back by itself."""
+    """The API and names go on, no acknowledged write is lost, pods start; it comes back."""
+    run_pod(fleet, "asks", WORKER)
     for dead in ["bootstrap", *MASTERS][:KILLED]:
         machine = {"bootstrap": fleet.first, **fleet.others}[dead]
         witness = fleet.others[next(name for name in MASTERS if name != dead)]
@@ -222,11 +232,13 @@ def test_any_master_may_die(fleet: Fleet) -> None:
             assert writer.goes_on(GOES_ON), "the API did not go on"
         print(f"{dead} died: {writer.longest:.1f} s until the next answer")
         assert writer.longest <= OUTAGE
+        witness.wait(f"{KUBECTL} exec asks -- python3 -c '{ASK_NAME}'", HEALED)
         starts_a_pod(fleet, witness, f"after-{dead}", WORKER)
         assert writer.read() >= writer.acknowledged
         docker("start", machine.name)
         machine.wait_for_systemd()
         is_whole(fleet, witness, dead, 300)
+    fleet.first.kubectl("delete pod asks")
 
 
 def is_whole(fleet: Fleet, witness: Machine, name: str, seconds: int) -> None:

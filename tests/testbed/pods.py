@@ -26,6 +26,7 @@ request.add_header("Authorization", "Bearer " + open(folder + "token").read())
 print(urllib.request.urlopen(request, timeout=5, context=context).read().decode())
 """
 ASK = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
+ASK_NAME = 'import socket; print(socket.gethostbyname("kubernetes.default.svc.cluster.local"))'
 # Pulled anew whenever one starts: whoever has the image serves it.
 POD = """
 apiVersion: v1

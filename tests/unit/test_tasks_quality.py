@@ -17,3 +17,11 @@ def test_the_soak_runs_what_is_marked_wherever_it_is(root, tmp_path, fake_progra
     } - {"tests/e2e"}  # all of it is run
     assert marked
     assert marked <= looked_at
+    reports = " ".join(word for argv in runs for word in argv if word.startswith("--junitxml"))
+    programs = {
+        path.relative_to(root).parts[1]
+        for path in (root / "operators").rglob("test_*.py")
+        if "mark.soak" in path.read_text(encoding="utf-8")
+    }
+    assert programs
+    assert all(f"/{name}-soak.xml" in reports for name in programs)

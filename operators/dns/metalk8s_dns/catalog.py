@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from ipaddress import IPv4Address
-from typing import Any
+from typing import TypeVar
 
 from metalk8s_dns import names, records
 from metalk8s_dns.objects import Endpoint, Pod, Service
 from metalk8s_dns.records import Record
 
 Behind = Mapping[str, tuple[Endpoint, ...]]
-Made = tuple[Any, tuple[Record, ...]]
+Kept = TypeVar("Kept")
 
 
 class Catalog:
@@ -31,8 +31,9 @@ class Catalog:
         self._found: dict[str, set[Record]] = {zone: set() for zone in self.zones}
         # A record may be of several objects: pods on the network of their machine share an address.
         self._owners: Counter[Record] = Counter()
-        # By kind and name of an object: what its records were made of, and the records.
-        self._made: dict[tuple[str, str], Made] = {}
+        self._seen: tuple[Mapping[str, Service], Behind, Mapping[str, Pod]] = ({}, {}, {})
+        # By kind and name of an object: its records.
+        self._made: dict[tuple[str, str], tuple[Record, ...]] = {}
         self._count(records.of_domain(domain, server), 1)
         for zone in reverse_zones:
             self._count(records.of_reverse_zone(zone, domain), 1)
@@ -40,29 +41,26 @@ class Catalog:
     def update(
         self, services: Mapping[str, Service], endpoints: Behind, pods: Mapping[str, Pod]
     ) -> Mapping[str, AbstractSet[Record]]:
-        """Return the records by zone, until the next call; each object by ``namespace/name``."""
-        made: dict[tuple[str, str], Made] = {}
-        for name, service in services.items():
-            key, source = ("service", name), (service, endpoints.get(name) or ())
-            made[key] = self._same(key, source) or (
-                source, records.of_service(*source, self._domain)
-            )  # fmt: skip
-        for name, pod in pods.items():
-            key, alone = ("pod", name), (pod,)
-            made[key] = self._same(key, alone) or (alone, records.of_pod(pod, self._domain))
-        for key, one in made.items():
-            if one is not self._made.get(key):
-                self._count(one[1], 1)
-        for key, one in self._made.items():
-            if one is not made.get(key):
-                self._count(one[1], -1)
-        self._made = made
-        return self._found
+        """Return the records by zone, until the next call.
 
-    def _same(self, key: tuple[str, str], source: tuple[object, ...]) -> Made | None:
-        """Return what was made of the same thing."""
-        before = self._made.get(key)
-        return before if before is not None and before[0] == source else None
+        :param services: by ``namespace/name``, as the others; none of them may change afterwards.
+        """
+        before, self._seen = self._seen, (services, endpoints, pods)
+        fresh: dict[tuple[str, str], tuple[Record, ...]] = {}
+        for name in _differing(before[0], services) | _differing(before[1], endpoints):
+            service, behind = services.get(name), endpoints.get(name) or ()
+            fresh["service", name] = (
+                records.of_service(service, behind, self._domain) if service else ()
+            )
+        for name in _differing(before[2], pods):
+            pod = pods.get(name)
+            fresh["pod", name] = records.of_pod(pod, self._domain) if pod else ()
+        for key, made in fresh.items():
+            self._count(made, 1)
+            self._count(self._made.pop(key, ()), -1)
+            if made:
+                self._made[key] = made
+        return self._found
 
     def _count(self, some: Iterable[Record], step: int) -> None:
         for record in some:
@@ -75,3 +73,10 @@ class Catalog:
             else:
                 del self._owners[record]
                 self._found[zone].discard(record)
+
+
+def _differing(before: Mapping[str, Kept], now: Mapping[str, Kept]) -> set[str]:
+    """Name what is not the same object: a look at each, since thousands are for each change."""
+    return {name for name, one in now.items() if before.get(name) is not one} | (
+        before.keys() - now.keys()
+    )

@@ -20,7 +20,7 @@ from metalk8s_dns.catalog import Catalog
 from metalk8s_dns.objects import Endpoint, Pod, Service
 from metalk8s_dns.records import Record
 
-GATHER = 0.05  # seconds: what changes meanwhile goes together
+GATHER = 0.03  # seconds after a change: what changes meanwhile goes together
 COMPARE = 5.0  # seconds after which it looks whether Knot still has what it got
 NAME = "metalk8s_dns"
 
@@ -83,17 +83,19 @@ class Watcher:
         self._numbers = {"changes": 0.0, "failures": 0.0, "records": 0.0, "seconds": 0.0}
 
     def run(self, stop: threading.Event) -> None:
-        """Compare at every word, and every few seconds, until told to stop."""
+        """Compare at every word, and every few seconds, until told to stop.
+
+        After a while without changes, one is written at once; those that follow it soon, together.
+        """
         backoff = Backoff(0.2, COMPARE)
         while not stop.is_set():
             self._heard.clear()
-            if self.compare():
+            before, is_fine = self._numbers["changes"], self.compare()
+            if is_fine:
                 backoff.reset()
-                patience = COMPARE
-            else:
-                patience = backoff.pause()
-            if self._heard.wait(patience):
+            if not is_fine or self._numbers["changes"] != before:
                 stop.wait(GATHER)
+            self._heard.wait(COMPARE if is_fine else backoff.pause())
 
     def compare(self) -> bool:
         """Compare once, and change what differs; tell whether all is as it should be."""

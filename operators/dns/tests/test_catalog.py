@@ -46,3 +46,6 @@ def test_after_any_changes(history):
     for cluster in history:
         seen = read(cluster)
         assert catalog.update(*seen) == anew(*seen)
+        rest = [{name: one for name, one in some.items() if len(name) % 2} for some in seen]
+        assert catalog.update(*rest) == anew(*rest)
+        assert catalog.update(*seen) == anew(*seen)

@@ -7,6 +7,7 @@ import time
 import urllib.request
 
 import pytest
+from api_server import Fault
 from bed import Api
 from question import Upstream, ask
 from things import endpoints, external, headless, pod, port, service, subset
@@ -133,6 +134,32 @@ def test_without_api_server_resolver_and_program(names, api, upstream):
     names.stop("knotd", signal.SIGKILL)
     names.start_knot()
     until(lambda: data(names, f"in.default.svc.{D}")[0] == "NOERROR", "Knot's own memory")
+
+
+@pytest.mark.parametrize(
+    "seconds", [pytest.param(5, id="seconds"), pytest.param(600, marks=pytest.mark.soak)]
+)
+def test_an_api_server_that_comes_back(names, api, seconds):
+    """Meanwhile names are answered, also by servers that are new; then what changed is there."""
+    parts = (api.services, api.endpoints, api.pods)
+    new, kept = f"new.default.svc.{D}", f"own.default.svc.{D}"
+    for part in parts:
+        part.faults += [Fault(watch, status) for status in (0, 503) for watch in (False, True)] * 99
+        part.cut()
+    api.services.put(service("new", "10.96.0.8"))
+    names.stop("unbound", signal.SIGKILL)
+    names.start_unbound()
+    end, rounds = time.monotonic() + seconds, 0
+    while time.monotonic() < end or not rounds:
+        assert data(names, kept) == ("NOERROR", ["A 10.96.0.7"])
+        assert data(names, new) == ("NXDOMAIN", [])
+        rounds += 1
+        time.sleep(0.05)
+    assert all(part.faults for part in parts), "it did not ask again and again"
+    assert len(api.services.faults) < 4 * 99, "it did not ask at all"
+    for part in parts:
+        part.faults.clear()
+    until(lambda: data(names, new) == ("NOERROR", ["A 10.96.0.8"]), "the new one", 90)
 
 
 def test_a_knot_that_was_away_is_asked_again_within_seconds(names):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from ipaddress import IPv4Address
 
 import pytest
-from metalk8s_dns import objects
+from metalk8s_dns import objects, watcher
 from metalk8s_dns.authority import AuthorityError, Held
 from metalk8s_dns.cache import CacheError
 from metalk8s_dns.catalog import Catalog
@@ -191,17 +192,56 @@ def test_an_unbound_that_does_not_forget_does_not_hold_up(bench, capsys):
     assert "not there" in capsys.readouterr().err
 
 
-def test_changes_of_a_moment_go_together(bench):
+def written_before(bench):
+    """Return another one whose zones have everything: at its start it changes nothing."""
+    bench.watcher.compare()
+    other = Bench()
+    other.known.items, other.zones.held = bench.known.items, bench.zones.held
+    return other
+
+
+@contextlib.contextmanager
+def running(bench):
     stop = threading.Event()
     thread = threading.Thread(target=bench.watcher.run, args=(stop,))
     thread.start()
-    until(lambda: len(bench.zones.applied) == 3, "the first comparison")
-    for number in range(1, 6):
-        bench.known.put("pods", pod(f"p{number}", f"10.233.0.{number}"))
-        bench.heard.set()
-    until(lambda: len(bench.lines()) == 8, "the changes")
+    yield
     stop.set()
     bench.heard.set()
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_the_first_change_is_written_at_once(bench, monkeypatch):
+    """However long those that follow would be waited for."""
+    monkeypatch.setattr(watcher, "GATHER", 3600.0)
+    bench = written_before(bench)
+    with running(bench):
+        until(lambda: bench.health.answer("/readyz")[0] == 200, "the first comparison")
+        bench.known.put("pods", pod("p", "10.233.0.1"))
+        bench.heard.set()
+        until(lambda: len(bench.zones.applied) == 1, "the change")
+        bench.known.put("pods", pod("q", "10.233.0.2"))
+        bench.heard.set()
+    assert len(bench.zones.applied) == 1
+
+
+def test_changes_of_a_moment_go_together(bench, monkeypatch):
+    monkeypatch.setattr(watcher, "GATHER", 1.0)
+    with running(bench):
+        until(lambda: len(bench.zones.applied) == 3, "the first comparison")
+        for number in range(1, 6):
+            bench.known.put("pods", pod(f"p{number}", f"10.233.0.{number}"))
+            bench.heard.set()
+        until(lambda: len(bench.lines()) == 8, "the changes")
     assert len(bench.zones.applied) == 4
+
+
+def test_a_failure_is_not_repeated_at_every_word(bench, monkeypatch):
+    monkeypatch.setattr(watcher, "GATHER", 3600.0)
+    bench.zones.fails = 99
+    with running(bench):
+        for _ in range(5):
+            bench.heard.set()
+            until(lambda: bench.zones.fails == 98, "the first comparison")
+    assert bench.zones.fails == 98

@@ -157,15 +157,20 @@ class Site:
         if start:
             self.start(machine)
 
-    def start(self, machine):
+    def start(self, machine, api="", before=()):
+        """Run its agent.
+
+        :param api: of another API server.
+        :param before: a program with arguments, which runs it.
+        """
         log = (self.folder / f"{machine}.log").open("a")
         self.stack.callback(log.close)
         gateway = MACHINE[machine][1]
         self.agents[machine] = subprocess.Popen(
             [
                 *("ip", "netns", "exec", self.name(machine)),
-                *(sys.executable, "-m", "metalk8s_pod_network"),
-                f"--api=http://{gateway}:{self.api.port}",
+                *(*before, sys.executable, "-m", "metalk8s_pod_network"),
+                f"--api={api or f'http://{gateway}:{self.api.port}'}",
                 f"--node={machine}",
                 f"--pods={PODS}",
                 *(f"--machines={network}" for network in MACHINES),

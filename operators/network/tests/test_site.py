@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +14,10 @@ import pytest
 from nodes import node
 from site_ import MACHINE, MTU, OUTSIDE, Site
 from waiting import until
+from yard import within
 
 pytestmark = pytest.mark.integration
+LETTER = bytes(range(256)) * 100  # of many packets
 PAIRS = list(itertools.permutations(MACHINE, 2))
 # Answers with the address that it was asked from.
 WHO = """
@@ -158,6 +162,36 @@ def test_traffic_goes_on_without_agents_and_without_an_api_server(site):
     for machine in MACHINE:
         until(lambda machine=machine: site.health(machine), f"{machine} is ready")
     assert {machine: site.state(machine) for machine in MACHINE} == before, "a restart left a trace"
+
+
+def test_connections_outlive_agents(site):
+    """In one network and across two, when agents are killed and when they are back."""
+    ends = []
+    for there in ("two", "three"):
+        server = within(site.name(f"pod-{there}"), lambda: socket.create_server(("0.0.0.0", 7100)))
+        call = functools.partial(socket.create_connection, (site.pod(there), 7100), 5)
+        caller = within(site.name("pod-one"), call)
+        ends.append((caller, server.accept()[0]))
+        server.close()
+
+    def talk():
+        for one, other in (*ends, *map(reversed, ends)):
+            one.sendall(LETTER)
+            other.settimeout(10)
+            assert other.recv(len(LETTER), socket.MSG_WAITALL) == LETTER
+
+    talk()
+    for machine in MACHINE:
+        site.kill(machine)
+    talk()
+    for machine in MACHINE:
+        site.start(machine)
+    talk()
+    for machine in MACHINE:
+        until(lambda machine=machine: site.health(machine), f"{machine} is ready")
+    talk()
+    for one in (end for pair in ends for end in pair):
+        one.close()
 
 
 @pytest.mark.parametrize(

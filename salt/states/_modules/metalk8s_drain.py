@@ -49,7 +49,7 @@ def drain(
         for pod in pods:
             if "deletionTimestamp" in pod["metadata"]:
                 continue
-            reason = _evict(pod, grace, kubeconfig)
+            reason = evict(pod, grace, kubeconfig)
             if reason:
                 blocked[_label(pod)] = reason
             else:
@@ -79,6 +79,33 @@ def forget_node(name: str, kubeconfig: str = "") -> dict[str, Any]:
     return {"changed": True}
 
 
+def evict(pod: dict[str, Any], grace: int | None = None, kubeconfig: str = "") -> str:
+    """Ask for the end of one pod; say why it is not granted for now.
+
+    :param grace: as for ``drain``.
+    :raises DrainError: it will not be granted.
+    """
+    metadata = pod["metadata"]
+    options: dict[str, Any] = {"preconditions": {"uid": metadata["uid"]}}
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    body = {
+        "apiVersion": "policy/v1beta1",
+        "kind": "Eviction",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "deleteOptions": options,
+    }
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction"
+    try:
+        _call("POST", path, body, kubeconfig)
+    except Exception as error:
+        if _status(error) == BUSY:
+            return str(error)
+        if _status(error) not in (NOT_FOUND, CONFLICT):  # gone by now, or another of that name
+            raise DrainError(f"{_label(pod)} cannot be evicted: {error}") from error
+    return ""
+
+
 def _set_unschedulable(name: str, wanted: bool, kubeconfig: str) -> bool:
     """Cordon a node or not; say whether that is a change."""
     try:
@@ -102,29 +129,6 @@ def _leaving(name: str, kubeconfig: str) -> list[dict[str, Any]]:
         for pod in pods
         if MIRROR not in pod["metadata"].get("annotations", {}) and _controller(pod) != "DaemonSet"
     ]
-
-
-def _evict(pod: dict[str, Any], grace: int | None, kubeconfig: str) -> str:
-    """Ask for the end of one pod; say why it is not granted for now."""
-    metadata = pod["metadata"]
-    options: dict[str, Any] = {"preconditions": {"uid": metadata["uid"]}}
-    if grace is not None:
-        options["gracePeriodSeconds"] = grace
-    body = {
-        "apiVersion": "policy/v1beta1",
-        "kind": "Eviction",
-        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-        "deleteOptions": options,
-    }
-    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction"
-    try:
-        _call("POST", path, body, kubeconfig)
-    except Exception as error:
-        if _status(error) == BUSY:
-            return str(error)
-        if _status(error) not in (NOT_FOUND, CONFLICT):  # gone by now, or another of that name
-            raise DrainError(f"{_label(pod)} cannot be evicted: {error}") from error
-    return ""
 
 
 def _complaint(name: str, pods: list[dict[str, Any]], blocked: dict[str, str], timeout: int) -> str:

@@ -28,6 +28,7 @@ STEPS = {
     "ready": ("Wait for Node {}", "metalk8s_kubernetes.why_not_ready"),
     "record": ("Write down the roles of {}", "metalk8s_roles.record"),
     "uncordon": ("Let pods onto {}", "metalk8s_drain.uncordon"),
+    "spread": ("Spread replicas over the machines", "metalk8s_spread.spread"),
     "drain": ("Drain {}", "metalk8s_drain.drain"),
     "member": ("Take {} out of etcd", "metalk8s_etcd.remove_member"),
     "absent": ("Take MetalK8s from {}", "state.apply"),
@@ -134,8 +135,8 @@ def plan(cluster: Cluster, action: str, name: str, past: Past | None = None) -> 
     done = _done(action, machine, past)
     steps = _with_neighbours(steps, machine, _neighbour_steps(cluster, machine, done))
     if action == "deploy":  # at last: until then, what it had is what has to go
-        words = (_bootstraps(cluster)[0], name, name, ",".join(machine.roles))
-        steps.append(_step("record", *words))
+        first, roles = _bootstraps(cluster)[0], ",".join(machine.roles)
+        steps += [_step("spread", first, name), _step("record", first, name, name, roles)]
     return Plan((), tuple(warnings), tuple(step._replace(done=step.id in done) for step in steps))
 
 
@@ -198,10 +199,9 @@ def _subject(cluster: Cluster, name: str, past: Past | None) -> Machine | None:
 
 
 def _done(action: str, machine: Machine, past: Past | None) -> frozenset[str]:
-    if past is None or past.action != action:
+    if past is None or (past.action, past.machine[1:3]) != (action, machine[1:3]):  # roles, version
         return frozenset()
-    is_same = past.machine[1:3] == machine[1:3]  # roles and version
-    return frozenset(past.done if is_same else ())
+    return frozenset(past.done)
 
 
 def _problems(cluster: Cluster, action: str, name: str, machine: Machine | None) -> list[str]:

@@ -36,6 +36,7 @@ DEPLOYMENT = [
     "neighbours-boot",
     "highstate",
     "ready",
+    "spread",
     "record",
 ]
 
@@ -70,6 +71,10 @@ class World:
             ("boot", "metalk8s_drain.drain"): lambda _: {"changed": True, "evicted": ["a/b"]},
             ("boot", "metalk8s_drain.forget_node"): self.forget_node,
             ("boot", "metalk8s_roles.record"): lambda *_: {"changed": True, "comment": ""},
+            ("boot", "metalk8s_spread.spread"): lambda: {
+                "changed": True,
+                "evicted": ["kube-system/d"],
+            },
         }
         for name in ("boot", "w"):
             self.answers[name, "test.ping"] = lambda: True

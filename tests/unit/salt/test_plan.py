@@ -51,6 +51,7 @@ def test_joining() -> None:
         ),
         ("highstate", "new", "state.apply", ()),
         ("ready", "", "metalk8s_kubernetes.why_not_ready", ("new",)),
+        ("spread", "boot", "metalk8s_spread.spread", ()),
         ("record", "boot", "metalk8s_roles.record", ("new", "etcd,master")),
     ]
     assert plan.problems == ()
@@ -60,7 +61,7 @@ def test_nobody_needs_to_know_of_a_worker() -> None:
     """With many of them, each that comes or goes would cost a look at all of the others."""
     new = machine("new", is_deployed=False, is_ready=False)
     plan = PLAN.plan(cluster(machine("a"), new), "deploy", "new")
-    deployment = ("check", "enrol", "answer", "modules", "highstate", "ready", "record")
+    deployment = ("check", "enrol", "answer", "modules", "highstate", "ready", "spread", "record")
     assert identities(plan) == [*deployment]
     plan = PLAN.plan(cluster(machine("a"), machine("b")), "remove", "b")
     assert identities(plan) == ["drain", "absent", "node", "forget"]
@@ -85,7 +86,7 @@ def test_leaving(action: str, ready: bool, steps: list[str]) -> None:
 def test_the_bootstrap_machine_applies_to_itself() -> None:
     """It is not enrolled, it has the Salt master."""
     assert identities(PLAN.plan(cluster(machine("w")), "deploy", "boot")) == [
-        *("answer", "modules", "neighbours-w", "highstate", "ready", "record"),
+        *("answer", "modules", "neighbours-w", "highstate", "ready", "spread", "record"),
     ]
 
 
@@ -98,20 +99,24 @@ def test_a_machine_that_is_a_member_no_more_leaves_etcd_first() -> None:
 @pytest.mark.parametrize(
     ("applied", "roles", "expected"),
     [
-        ((), ["node"], "highstate ready record"),
-        (("node",), ["node"], "highstate ready record"),
-        (("infra",), ["node"], "subtract highstate ready record"),
-        (("node",), ["infra"], "subtract highstate ready record"),
-        (("master",), ["node"], "subtract highstate ready neighbours-boot neighbours-a record"),
+        ((), ["node"], "highstate ready spread record"),
+        (("node",), ["node"], "highstate ready spread record"),
+        (("infra",), ["node"], "subtract highstate ready spread record"),
+        (("node",), ["infra"], "subtract highstate ready spread record"),
+        (
+            ("master",),
+            ["node"],
+            "subtract highstate ready neighbours-boot neighbours-a spread record",
+        ),
         (
             ("etcd", "master"),
             ["master"],
-            "member subtract neighbours-boot neighbours-a highstate ready record",
+            "member subtract neighbours-boot neighbours-a highstate ready spread record",
         ),
         (
             ("etcd", "master"),
             ["node"],
-            "member subtract highstate ready neighbours-boot neighbours-a record",
+            "member subtract highstate ready neighbours-boot neighbours-a spread record",
         ),
     ],
 )
@@ -249,7 +254,7 @@ def test_a_removal_that_was_broken_off_is_taken_back_by_a_deployment() -> None:
     past = Past("remove", cordoned, ("drain", "absent"), ("drain",))
     plan = PLAN.plan(cluster(cordoned), "deploy", "w", past)
     assert plan.warnings == ()
-    assert identities(plan)[-3:] == ["ready", "uncordon", "record"]
+    assert identities(plan)[-4:] == ["ready", "uncordon", "spread", "record"]
     assert not any(step.done for step in plan.steps)
     again = Past("deploy", cordoned, tuple(identities(plan)), ("check",))
     assert identities(PLAN.plan(cluster(cordoned), "deploy", "w", again)) == identities(plan)

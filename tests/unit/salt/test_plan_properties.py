@@ -171,10 +171,10 @@ def test_steps_are_one_after_the_other(task: Any) -> None:
     told = [step.machine for step in plan.steps if step.id.startswith("neighbours-")]
     first = next((i for i, one in enumerate(found) if one.startswith("neighbours-")), len(found))
     assert found[first : first + len(told)] == [f"neighbours-{other}" for other in told]
-    deployment = ("highstate", "ready", "uncordon", "record")
+    deployment = ("highstate", "ready", "uncordon", "spread", "record")
     assert found[first + len(told) :] in (
         [],
-        ["record"],
+        ["spread", "record"],
         [one for one in deployment if one in found],
     )
     assert name not in told
@@ -192,7 +192,7 @@ def test_a_machine_that_is_whole_is_only_looked_at(known: Any, name: str) -> Non
     storing = bool({"etcd", "bootstrap"} & set(found.roles))
     hypothesis.assume(storing == any(m.name == name for m in known.members))
     plan = PLAN.plan(known, "deploy", name)
-    changing = {"check", "enrol", "answer", "modules", "highstate", "ready", "record"}
+    changing = {"check", "enrol", "answer", "modules", "highstate", "ready", "spread", "record"}
     if set(found.applied) - set(found.roles):
         changing.add("subtract")
     assert {i for i in identities(plan) if not i.startswith("neighbours-")} <= changing
