@@ -15,7 +15,7 @@ from pathlib import Path
 from metalk8s_operators.client import ApiError, Client
 from waiting import until
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).resolve().parents[3]
 ADMINISTRATOR = "administrator"
 START = 60  # seconds
 ROLES = "/apis/rbac.authorization.k8s.io/v1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
@@ -21,7 +22,12 @@ TERMS = Terms(lease=3.0, deadline=1.5, retry=0.2)
 def plane(tmp_path_factory):
     need(lacking())
     made = ControlPlane(tmp_path_factory.mktemp("plane"))
-    until(lambda: made.client().get("/api/v1/namespaces/kube-system", {}), "the namespace")
+
+    def has_namespace():
+        with contextlib.suppress(ApiError):
+            return made.client().get("/api/v1/namespaces/kube-system", {})
+
+    until(has_namespace, "the namespace")
     yield made
     made.close()
 

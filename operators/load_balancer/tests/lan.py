@@ -29,7 +29,7 @@ from api_server import ApiServer, _Handler
 from things import node
 from waiting import until
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 MACHINES = {"one": "10.1.0.1", "two": "10.1.0.2", "three": "10.1.0.3"}
 CLONE_NEWNET = 0x40000000
 # As a machine of a cluster answers: with who it is, to whoever connects.
