@@ -37,38 +37,49 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, leave)
     program = allocate if chosen.action == "allocate" else speak
     say("info", "began", action=chosen.action, api=chosen.api)
-    status = program(chosen, stop, heard)
+    program(chosen, stop, heard)
     say("info", "ended")
-    return status
+    return 0
 
 
-def allocate(chosen: Settings, stop: threading.Event, heard: threading.Event) -> int:
-    """Lead, if no other copy does, and give addresses; 1 when it leads no longer."""
+def allocate(chosen: Settings, stop: threading.Event, heard: threading.Event) -> None:
+    """Give addresses, whenever no other copy does."""
     health, client = Health(), Client(chosen.api)
     server = serve(health, chosen.health_port, EVERYWHERE)
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{chosen.namespace}/leases"
     election = Election(client, leases, LEASE, chosen.node, heard.set, lambda w: say("warning", w))
-    ending = threading.Event()
-    thread = threading.Thread(target=election.run, args=(ending,), daemon=True)
+    thread = threading.Thread(target=election.run, args=(stop,), daemon=True)
     thread.start()
-    while not stop.is_set() and not election.leads():
-        health.beat("", {})  # ready to lead
+    while not stop.is_set():
         heard.clear()
-        heard.wait(PATIENCE)
-    if election.leads():
-        say("info", "leads")
-        # Only now: what the one before has written is in the first list.
-        cluster = Cluster(client, heard.set)
-        cluster.follow(stop)
-        Allocator(client, cluster, election.leads, chosen.reserved, health, heard).run(stop)
-    ending.set()
+        if election.leads():
+            say("info", "leads")
+            _lead(chosen, client, election, health, stop, heard)
+            say("info", "leads no longer")
+        else:
+            health.beat("", {})  # ready to lead
+            heard.wait(PATIENCE)
     thread.join(GIVE_BACK)
     server.shutdown()
-    # What it knows may be old when it leads again: it begins anew.
-    return 0 if stop.is_set() else 1
 
 
-def speak(chosen: Settings, stop: threading.Event, heard: threading.Event) -> int:
+def _lead(
+    chosen: Settings,
+    client: Client,
+    election: Election,
+    health: Health,
+    stop: threading.Event,
+    heard: threading.Event,
+) -> None:
+    # Anew each time: what the one before has written is in the first list.
+    over = threading.Event()
+    cluster = Cluster(client, heard.set)
+    cluster.follow(over)
+    Allocator(client, cluster, election.leads, chosen.reserved, health, heard).run(stop)
+    over.set()
+
+
+def speak(chosen: Settings, stop: threading.Event, heard: threading.Event) -> None:
     """Bring addresses to this machine."""
     health = Health()
     server = serve(health, chosen.health_port, LOOPBACK)
@@ -77,7 +88,6 @@ def speak(chosen: Settings, stop: threading.Event, heard: threading.Event) -> in
     chosen.folder.mkdir(parents=True, exist_ok=True)
     Speaker(chosen, known, Keepalived(chosen.folder, heard.set), health, heard).run(stop)
     server.shutdown()
-    return 0
 
 
 if __name__ == "__main__":

@@ -231,6 +231,20 @@ def test_another_copy_goes_on_and_many_at_once_get_different_addresses(plane, pr
     until(all_given, programs.log("two"), 40)
 
 
+def test_after_the_api_server_was_away_it_goes_on(plane, programs):
+    client = plane.client()
+    put(client, pools.PATH, things.pool("p", "192.0.2.0/24"))
+    programs.start("one")
+    want(client, "before")
+    until(lambda: address(client, "before"), programs.log("one"))
+    plane.stop("api")
+    until(lambda: "leads no longer" in programs.log("one"), programs.log("one"), 30)
+    plane.start_api()
+    want(client, "after")
+    until(lambda: address(client, "after") == "192.0.2.2", programs.log("one"), 40)
+    assert address(client, "before") == "192.0.2.1"
+
+
 def test_addresses_of_machines_are_no_services(plane, programs):
     client = plane.client()
     node = things.node("machine", "192.0.2.10")
