@@ -22,6 +22,7 @@ from buildchain import config, events
 from buildchain.actions import fresh, quality
 from buildchain.actions.rings import Timetable
 from buildchain.targets.step import Removal, Task, guarded, remove_tree, title
+from buildchain.tasks import packaging
 from buildchain.tasks.context import Context, current
 from buildchain.tasks.host import checks
 
@@ -240,6 +241,7 @@ def task_test() -> Iterator[Task]:
     registry = root / "static-container-registry"
     salt = (SALT_ENVIRONMENT,)
     whole = (*tools, *salt, "_testbed_image", "iso")
+    api_server = (packaging.stage("kubernetes", "pkg_compile"),)
     for name, folder, path, options, after in (
         (
             "unit",
@@ -249,7 +251,7 @@ def task_test() -> Iterator[Task]:
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
-        *((folder.name, folder, "tests", (), ()) for folder in quality.programs(root)),
+        *((folder.name, folder, "tests", (), api_server) for folder in quality.programs(root)),
         ("render", root, "tests/render", (), salt),
         ("integration", root, "tests/integration", GROUPED, whole),
         ("e2e", root, "tests/e2e", (), whole),

@@ -94,7 +94,7 @@ def test_control_plane_runs(cluster: Machine) -> None:
         # The kubelet tells of its static pods once a minute.
         pod = f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers"
         cluster.wait(f"{pod} | grep -E '1/1 +Running'")
-    for daemon in ("kube-proxy", "pod-network"):
+    for daemon in ("kube-proxy", "pod-network", "load-balancer-speaker"):
         cluster.kubectl(f"-n kube-system rollout status daemonset/{daemon} --timeout=60s")
     pods = json.loads(cluster.kubectl("-n kube-system get pods -o json"))["items"]
     restarts = {

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.integration
 IMAGES = {
     "dns-authority": "1.0.0",
     "dns-cache": "1.17.1",
+    "load-balancer": "1.0.0",
     "etcd": "3.4.23",
     "haproxy": "2.6.12",
     "keepalived": "2.2.7",
@@ -200,6 +201,7 @@ def test_pull_by_tag_and_by_digest(
         ("network-agent", ["--help"], "usage: metalk8s-pod-network"),
         ("dns-authority", ["--version"], "Knot DNS"),
         ("dns-cache", ["-V"], "Version 1.17.1"),
+        ("load-balancer", ["--help"], "usage: metalk8s-load-balancer"),
         ("etcd", ["--version"], "etcd Version: 3.4.23"),
         ("pause", ["-v"], "pause.c v3."),
     ],

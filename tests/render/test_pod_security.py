@@ -52,6 +52,7 @@ def test_who_may_use_which(objects: dict[tuple[str, str], dict[str, Any]]) -> No
     assert sorted(users(objects, RESTRICTED)) == [("", "system:authenticated")]
     assert sorted(users(objects, PRIVILEGED)) == [
         ("kube-system", "kube-proxy"),
+        ("kube-system", "load-balancer-speaker"),
         ("kube-system", "pod-network"),
         ("kube-system", "system:nodes"),
     ]

@@ -3,7 +3,7 @@
 ::
 
     backoff ──> informer ──> (a program) <── report
-    client ────────^
+    client ────────^   └──> leader ──^
 
 Only the standard library: what runs on every machine has to be small.
 """

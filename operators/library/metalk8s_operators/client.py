@@ -18,6 +18,9 @@ from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT = 30.0  # seconds, for one answer
+# Seconds for a write: it must not overtake those of the next who leads (leader.py).
+WRITE_TIMEOUT = 4.0
+MERGE = "application/merge-patch+json"
 # Seconds without a word on a watch. The API server sends a bookmark every minute.
 SILENCE = 150.0
 # A server that vanished is noticed after 15 + 3 x 5 seconds, also where nothing is to be sent.
@@ -42,6 +45,18 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True)
+class _Question:
+    method: str
+    path: str
+    body: bytes | None = None
+    content: str = ""
+
+    @property
+    def where(self) -> str:
+        return self.path.partition("?")[0]
+
+
+@dataclass(frozen=True)
 class Client:
     """Who asks which API server.
 
@@ -57,12 +72,24 @@ class Client:
 
         :raises ApiError: none came, or one that is not a success.
         """
-        connection = self._connect(TIMEOUT)
+        return self._exchange(_Question("GET", f"{path}?{urllib.parse.urlencode(query)}"), TIMEOUT)
+
+    def write(self, method: str, path: str, body: Object) -> Object:
+        """Let something be otherwise, and return how it is then; ``PATCH`` is a JSON merge patch.
+
+        :raises ApiError: it was refused (409: somebody else has changed it), or nobody knows.
+        """
+        content = MERGE if method == "PATCH" else "application/json"
+        question = _Question(method, path, json.dumps(body).encode(), content)
+        return self._exchange(question, WRITE_TIMEOUT)
+
+    def _exchange(self, question: _Question, timeout: float) -> Object:
+        connection = self._connect(timeout)
         try:
-            answer = self._ask(connection, path, query)
+            answer = self._ask(connection, question)
             document: Object = json.loads(answer.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ApiError(0, f"{self.url}{path}: {_words(error)}") from error
+            raise ApiError(0, f"{self.url}{question.where}: {_words(error)}") from error
         finally:
             connection.close()
         return document
@@ -74,7 +101,9 @@ class Client:
         """
         connection = self._connect(SILENCE)
         try:
-            answer = self._ask(connection, path, query)
+            answer = self._ask(
+                connection, _Question("GET", f"{path}?{urllib.parse.urlencode(query)}")
+            )
             while line := answer.readline():
                 document: Object = json.loads(line)
                 yield document
@@ -98,7 +127,7 @@ class Client:
         )
 
     def _ask(
-        self, connection: http.client.HTTPConnection, path: str, query: Mapping[str, str]
+        self, connection: http.client.HTTPConnection, question: _Question
     ) -> http.client.HTTPResponse:
         connection.connect()
         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -108,10 +137,12 @@ class Client:
         token = self.account / "token"
         if token.is_file():
             headers["Authorization"] = f"Bearer {token.read_text(encoding='ascii').strip()}"
-        connection.request("GET", f"{path}?{urllib.parse.urlencode(query)}", headers=headers)
+        if question.body is not None:
+            headers["Content-Type"] = question.content
+        connection.request(question.method, question.path, question.body, headers)
         answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            raise _refused(f"{self.url}{path}", answer)
+        if answer.status not in (http.client.OK, http.client.CREATED):
+            raise _refused(f"{self.url}{question.where}", answer)
         return answer
 
 

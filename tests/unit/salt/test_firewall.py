@@ -28,6 +28,7 @@ NETWORKS = st.builds(
     st.integers(min_value=20, max_value=32),
 )
 NUMBERS = sorted({port["number"] for port in PORTS.values() if "number" in port} | {22, 80, 10255})
+WORKLOAD = firewall.known()["networks"]["workload_plane"]["networks"]
 DATAGRAMS = [port["udp"] for port in PORTS.values() if "udp" in port]
 
 
@@ -37,6 +38,8 @@ def is_admitted(packet: Packet, masters: list[str], networks: list[str]) -> bool
         return True
     if packet.destination != HERE:
         return True
+    if packet.protocol == VRRP and is_of(packet.source, WORKLOAD):
+        return True  # who has an address of a Service
     for port in PORTS.values():
         asked = packet.protocol == TCP and port.get("number") == packet.port
         asked = asked or (packet.protocol == UDP and port.get("udp") == packet.port)
@@ -44,9 +47,13 @@ def is_admitted(packet: Packet, masters: list[str], networks: list[str]) -> bool
             if port.get("open_to") == "masters":
                 return packet.source in masters
             if port.get("open_to") == "machines":
-                source = ipaddress.ip_address(packet.source)
-                return any(source in ipaddress.ip_network(network) for network in networks)
+                return is_of(packet.source, networks)
     return True
+
+
+def is_of(address: str, networks: list[str]) -> bool:
+    """Tell whether an address is in one of several networks."""
+    return any(ipaddress.ip_address(address) in ipaddress.ip_network(one) for one in networks)
 
 
 PACKETS = st.builds(
@@ -103,8 +110,27 @@ def test_the_clock_is_served_to_machines_where_it_is_ours():
 def test_vrrp_has_a_rule_where_keepalived_runs_alone():
     metalk8s = firewall.known()
     assert f"ip protocol {VRRP}" in firewall.render("ports.nft", metalk8s)
+    other = {"address": "10.200.0.2", "networks": ["10.200.0.0/24"]}
+    metalk8s["networks"]["workload_plane"].update(other)
+    here = f"ip daddr {metalk8s['networks']['control_plane']['address']} ip protocol {VRRP}"
+    assert here in firewall.render("ports.nft", metalk8s)
     del metalk8s["ports"]["keepalived"]
-    assert "protocol" not in firewall.render("ports.nft", metalk8s)
+    assert here not in firewall.render("ports.nft", metalk8s)
+
+
+def test_vrrp_of_the_workload_plane_is_for_its_machines():
+    """Beside that of the virtual address, where a machine has one address in both planes."""
+    metalk8s = firewall.known(address=HERE, controlling=[HERE, "10.99.0.7"])
+    plane = metalk8s["networks"]["workload_plane"]
+    for address in (HERE, "10.200.0.2"):
+        plane.update(address=address, networks=["10.200.0.0/24"])
+        rules = firewall.render("ports.nft", metalk8s)
+        for source, expected in (("10.200.0.9", "accept"), ("192.0.2.1", "drop")):
+            packet = Packet(source, address, protocol=VRRP)
+            assert firewall.verdict(rules, "ports", packet) == expected
+        master = Packet("10.99.0.7", HERE, protocol=VRRP)
+        assert firewall.verdict(rules, "ports", master) == "accept"
+        assert '<protocol value="vrrp"/>' in firewall.render("metalk8s.xml", metalk8s)
 
 
 def test_who_is_unknown_stops_it():

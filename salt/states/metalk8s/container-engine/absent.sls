@@ -2,6 +2,7 @@
 {%- set engine = metalk8s.container_engine %}
 {%- set registries = engine.config_folder ~ "/certs.d" %}
 {%- set network = metalk8s.pod_network %}
+{%- set balancer = metalk8s.load_balancer %}
 {%- set tasks = "ctr --address " ~ engine.socket ~ " --namespace " ~ engine.namespace ~ " tasks" %}
 
 # containers outlive their engine: none of them may be left without one
@@ -93,5 +94,24 @@ Take the policies for pods from the packet filter:
   cmd.run:
     - name: nft delete table ip {{ network.policies }}
     - onlyif: nft list table ip {{ network.policies }}
+    - require:
+      - cmd: Stop the containers of Kubernetes
+
+# a keepalived that was killed leaves its addresses behind, and notes of which they are
+Take the addresses of Services from the machine:
+  cmd.run:
+    - name: |
+        ! test -e {{ balancer.folder }}/addresses || while read -r address device; do
+            ip address delete "$address/32" dev "$device" 2>/dev/null || true
+        done <{{ balancer.folder }}/addresses
+        rm -rf {{ balancer.folder }}
+    - onlyif: test -e {{ balancer.folder }}
+    - require:
+      - cmd: Stop the containers of Kubernetes
+
+Take the rules for addresses of Services from the packet filter:
+  cmd.run:
+    - name: nft delete table ip {{ balancer.table }}
+    - onlyif: nft list table ip {{ balancer.table }}
     - require:
       - cmd: Stop the containers of Kubernetes

@@ -1,0 +1,123 @@
+"""The API server of the ISO with etcd, as two programs of this machine's loopback.
+
+The API server is the one that the build compiled; etcd is on ``PATH``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from metalk8s_operators.client import ApiError, Client
+from waiting import until
+
+ROOT = Path(__file__).resolve().parents[3]
+ADMINISTRATOR = "administrator"
+START = 60  # seconds
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+
+
+def program():
+    """Return the API server that the build has made."""
+    build = Path(os.environ.get("METALK8S_BUILD_ROOT", ROOT / "_build"))
+    return build / "packages/kubernetes/compiled/kube-apiserver"
+
+
+def lacking():
+    """Name what is missing on this machine."""
+    missing = [name for name in ("etcd", "openssl") if not shutil.which(name)]
+    return missing if program().is_file() else [*missing, str(program())]
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
+
+
+class ControlPlane:
+    """``client`` is somebody's who may do what its roles say; the administrator may do all.
+
+    :param accounts: service accounts, as ``namespace:name``, whose tokens are their names.
+    """
+
+    def __init__(self, folder, accounts=()):
+        self._folder = folder
+        self._running = []
+        etcd, self._peer, self.port = free_ports(3)
+        self._etcd = f"http://127.0.0.1:{etcd}"
+        self._write_accounts(accounts)
+        try:
+            self._start_etcd()
+            self.start_api()
+        except BaseException:
+            self.close()
+            raise
+
+    def client(self, who=ADMINISTRATOR):
+        account = self._folder / who.replace(":", ".")
+        account.mkdir(exist_ok=True)
+        (account / "token").write_text(who)
+        shutil.copy(self._folder / "certificates/apiserver.crt", account / "ca.crt")
+        return Client(f"https://127.0.0.1:{self.port}", account)
+
+    def _write_accounts(self, accounts):
+        lines = [f'{ADMINISTRATOR},{ADMINISTRATOR},0,"system:masters"']
+        lines += [
+            f'{one},system:serviceaccount:{one},{one},"system:authenticated"' for one in accounts
+        ]
+        (self._folder / "tokens.csv").write_text("\n".join(lines))
+        key = ["openssl", "genrsa", "-out", self._folder / "sa.key", "2048"]
+        subprocess.run(key, check=True, capture_output=True)
+
+    def _spawn(self, name, *words):
+        with (self._folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(list(map(str, words)), stdout=log, stderr=log)
+        self._running.append((name, process))
+
+    def _start_etcd(self):
+        self._spawn(
+            *("etcd", "etcd", "--data-dir", self._folder / "etcd", "--unsafe-no-fsync"),
+            *("--listen-client-urls", self._etcd, "--advertise-client-urls", self._etcd),
+            *("--listen-peer-urls", f"http://127.0.0.1:{self._peer}"),
+        )
+
+    def start_api(self):
+        key = self._folder / "sa.key"
+        self._spawn(
+            *("api", program(), "--etcd-servers", self._etcd, "--bind-address=127.0.0.1"),
+            *("--secure-port", self.port, "--cert-dir", self._folder / "certificates"),
+            *("--token-auth-file", self._folder / "tokens.csv", "--authorization-mode=RBAC"),
+            *("--service-account-issuer=test", "--service-account-signing-key-file", key),
+            *("--service-account-key-file", key, "--service-cluster-ip-range=10.96.0.0/12"),
+            *("--disable-admission-plugins=ServiceAccount", "--profiling=false"),
+        )
+        until(self._is_ready, self.log("api"), START)
+
+    def _is_ready(self):
+        certificate = self._folder / "certificates/apiserver.crt"
+        assert all(process.poll() is None for _, process in self._running), self.log("api")
+        if not certificate.is_file():
+            return False
+        with contextlib.suppress(ApiError):
+            # after what everybody may do is there
+            return bool(self.client().get(f"{ROLES}/clusterroles/view", {}))
+        return False
+
+    def stop(self, name):
+        for entry in [one for one in self._running if one[0] == name]:
+            self._running.remove(entry)
+            entry[1].kill()
+            entry[1].wait(20)
+
+    def log(self, name):
+        file = self._folder / f"{name}.log"
+        return file.read_text()[-3000:] if file.is_file() else ""
+
+    def close(self):
+        for name, _ in list(self._running):
+            self.stop(name)

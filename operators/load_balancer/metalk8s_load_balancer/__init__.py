@@ -1,0 +1,10 @@
+"""Addresses for Services of type ``LoadBalancer``, and machines that answer at them.
+
+::
+
+    allocator ──> allocation ─┬─> pools
+        └──> notes            └─> objects
+    speaker ──> placement ────────^
+        ├─────> keepalived, filters ──> placement
+        └─────> programs, machine
+"""
