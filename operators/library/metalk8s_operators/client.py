@@ -67,6 +67,26 @@ class Client:
             connection.close()
         return document
 
+    def write(
+        self, method: str, path: str, document: Object, content: str = "application/json"
+    ) -> Object:
+        """Send one object, or a change of one; return what the API server has then.
+
+        :param method: ``POST``, ``PUT`` or ``PATCH``.
+        :param content: type of the document.
+        :raises ApiError: no answer came, or one that is not a success.
+        """
+        connection = self._connect(TIMEOUT)
+        try:
+            sent = {"Content-Type": content}
+            answer = self._request(connection, method, path, sent, json.dumps(document))
+            said: Object = json.loads(answer.read())
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise ApiError(0, f"{self.url}{path}: {_words(error)}") from error
+        finally:
+            connection.close()
+        return said
+
     def lines(self, path: str, query: Mapping[str, str]) -> Iterator[Object]:
         """Read one document a line, for as long as the server sends them.
 
@@ -100,18 +120,28 @@ class Client:
     def _ask(
         self, connection: http.client.HTTPConnection, path: str, query: Mapping[str, str]
     ) -> http.client.HTTPResponse:
+        return self._request(connection, "GET", f"{path}?{urllib.parse.urlencode(query)}", {})
+
+    def _request(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        sent: Mapping[str, str],
+        body: str | None = None,
+    ) -> http.client.HTTPResponse:
         connection.connect()
         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in KEEPALIVE:
             connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        headers = {"Accept": "application/json", "User-Agent": "metalk8s"}
+        headers = {"Accept": "application/json", "User-Agent": "metalk8s", **sent}
         token = self.account / "token"
         if token.is_file():
             headers["Authorization"] = f"Bearer {token.read_text(encoding='ascii').strip()}"
-        connection.request("GET", f"{path}?{urllib.parse.urlencode(query)}", headers=headers)
+        connection.request(method, target, body, headers)
         answer = connection.getresponse()
-        if answer.status != http.client.OK:
-            raise _refused(f"{self.url}{path}", answer)
+        if not http.client.OK <= answer.status < http.client.MULTIPLE_CHOICES:
+            raise _refused(f"{self.url}{target.partition('?')[0]}", answer)
         return answer
 
 
