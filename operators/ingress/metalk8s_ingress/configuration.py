@@ -21,6 +21,7 @@ LIST, FALLBACK = "certificates.list", "default.pem"
 NOBODY: Server = ("192.0.2.1", 1)  # RFC 5737: no machine has it
 RELOADED = "30m"  # how long connections of before a reload may last
 NOWHERE = "no Ingress has this host and path"
+LENGTH = 'http-request return status 411 content-type text/plain string "how long is it?"'
 HTTPS = 443  # what a URL without a port means
 TUNNEL = "1h"  # how long a WebSocket may say nothing
 # Where a request goes, from what is most exact to what is least: host, wildcard, any host.
@@ -128,7 +129,7 @@ defaults
     log global
     option dontlognull
     option http-keep-alive
-    option redispatch
+    option redispatch 1
     retries 3
     retry-on conn-failure empty-response
     balance roundrobin
@@ -184,15 +185,14 @@ def _backend(settings: Settings, name: str, chosen: Options) -> str:
         port = "" if settings.https_port == HTTPS else f":{settings.https_port}"
         lines.append(
             f"http-request redirect prefix https://%[var(txn.host)]{port} code 308 "
-            "if !{ ssl_fc } !{ var(txn.host) -m str - }"
+            "if !{ ssl_fc } !{ var(txn.host) -m str -- - }"
         )
     if chosen.body:
         lines += [
             f"http-request deny deny_status 413 if {{ req.body_size gt {chosen.body} }}",
             # Nobody knows how long it will be.
-            "http-request deny deny_status 411 if !{ req.hdr(content-length) -m found } "
-            "{ method POST PUT PATCH }",
-            "http-request deny deny_status 411 if { req.hdr(transfer-encoding) -m found }",
+            f"{LENGTH} if !{{ req.hdr(content-length) -m found }} {{ method POST PUT PATCH }}",
+            f"{LENGTH} if {{ req.hdr(transfer-encoding) -m found }}",
         ]
     return "\n    ".join(["\n" + lines[0], *lines[1:]]) + "\n"
 

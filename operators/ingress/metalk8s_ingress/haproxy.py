@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from metalk8s_ingress import configuration
@@ -70,17 +70,17 @@ class Haproxy:
         :raises ProxyError: no other one takes requests after a while.
         """
         before = self.process()
-        _talk(self._master, "reload\n")
         end = time.monotonic() + RELOAD
-        while time.monotonic() < end:
-            try:
-                now = self.process()
-            except ProxyError:  # between the two
-                now = before
-            if now != before:
-                return now
+        # Who starts them is away for a moment after the last time.
+        _until(end, lambda: _talk(self._master, "show proc\n"))
+        _talk(self._master, "reload\n")
+        now = before
+        while now == before:
+            if time.monotonic() > end:
+                raise ProxyError(f"no other process takes requests {RELOAD:.0f} s after a reload")
             time.sleep(LOOK)
-        raise ProxyError(f"no other process takes requests {RELOAD:.0f} s after a reload")
+            now = _until(end, self.process)
+        return now
 
     def set_servers(self, changes: Iterable[tuple[str, int, Server | None]]) -> None:
         """Let places of backends have other servers.
@@ -113,7 +113,7 @@ class Haproxy:
         """
         if len(pem) > ROOM:
             raise ProxyError(f"{name} is too long to be told")
-        said = self._ask(f"set ssl cert {name} <<\n{pem}\n")
+        said = self._ask(f"set ssl cert {name} <<\n{pem}")
         if "transaction" not in said.lower():
             raise ProxyError(f"set ssl cert {name}: {said}")
         said = self._ask(f"commit ssl cert {name}")
@@ -124,10 +124,21 @@ class Haproxy:
     def _quiet(self, words: str) -> None:
         said = self._ask(words)
         if said:
-            raise ProxyError(f"{words.splitlines()[0]}: {said}")
+            raise ProxyError(f"{words.splitlines()[0]}: {said.splitlines()[0]}")
 
     def _ask(self, words: str) -> str:
         return _talk(self._worker, f"{words}\n")
+
+
+def _until(end: float, ask: Callable[[], str]) -> str:
+    """Ask until there is an answer."""
+    while True:
+        try:
+            return ask()
+        except ProxyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(LOOK)
 
 
 def _server_words(backend: str, number: int, server: Server | None) -> Iterator[str]:
@@ -146,12 +157,12 @@ def _chunks(words: Iterable[str], separator: str) -> Iterator[str]:
     size = 0
     for word in words:
         if found and size + len(word) + 1 > ROOM:
-            yield separator.join(found) + ("\n" if separator == "\n" else "")
+            yield separator.join(found)
             found, size = [], 0
         found.append(word)
         size += len(word) + 1
     if found:
-        yield separator.join(found) + ("\n" if separator == "\n" else "")
+        yield separator.join(found)
 
 
 def _talk(path: Path, words: str) -> str:
