@@ -15,6 +15,7 @@ from metalk8s_ingress import configuration, settings
 from metalk8s_ingress.cluster import Cluster
 from metalk8s_ingress.controller import Controller
 from metalk8s_ingress.haproxy import Haproxy
+from metalk8s_ingress.model import Model
 from metalk8s_ingress.proxy import Proxy
 from metalk8s_ingress.reports import Reports
 from metalk8s_ingress.secrets import Secrets
@@ -51,7 +52,7 @@ def configure(chosen: Settings) -> None:
     chosen.own_certificate.touch(mode=0o600)
     chosen.own_certificate.write_text(pem, encoding="ascii")
     versions = Versions(chosen.folder, chosen.current)
-    versions.hold(versions.write(configuration.render(chosen, None, {}, pem).texts))
+    versions.hold(versions.write(configuration.render(chosen, Model(), {}, pem).texts))
     say("info", "configured")
 
 
@@ -80,8 +81,7 @@ def watch(chosen: Settings) -> None:
     # The last one is what stops HAProxy, and the image is the same.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, leave)
-    address, _, port = chosen.health.rpartition(":")
-    server = serve(health, int(port), address)
+    server = serve(health, chosen.health)
     cluster.follow(stop)
     threading.Thread(target=secrets.run, args=(stop,), daemon=True).start()
     say("info", "began", api=chosen.api, controller=chosen.controller)

@@ -22,6 +22,7 @@ NOBODY: Server = ("192.0.2.1", 1)  # RFC 5737: no machine has it
 RELOADED = "30m"  # how long connections of before a reload may last
 NOWHERE = "no Ingress has this host and path"
 LENGTH = 'http-request return status 411 content-type text/plain string "how long is it?"'
+LOOPBACK = "127.0.0.1"
 HTTPS = 443  # what a URL without a port means
 TUNNEL = "1h"  # how long a WebSocket may say nothing
 # Where a request goes, from what is most exact to what is least: host, wildcard, any host.
@@ -58,18 +59,15 @@ class Files:
     frame: str
 
 
-def render(
-    settings: Settings, model: Model | None, places: Mapping[str, Places], fallback: str
-) -> Files:
-    """Return the files; without a model yet, of a HAProxy that nobody outside can ask.
+def render(settings: Settings, known: Model, places: Mapping[str, Places], fallback: str) -> Files:
+    """Return the files; without an address, of a HAProxy that nobody outside can ask.
 
     :param fallback: certificate and key for hosts that have none.
     """
-    known = model or Model()
     bodies = {
         name: _backend(settings, name, one.options) for name, one in sorted(known.backends.items())
     }
-    frontend = _frontend(settings) if model is not None else ""
+    frontend = _frontend(settings, known.address) if known.address else ""
     main = _global(settings) + frontend
     listed = _list(known)
     texts = {
@@ -143,7 +141,7 @@ defaults
     timeout server {Options().server}ms
 
 frontend health
-    bind {settings.metrics}
+    bind {LOOPBACK}:{settings.metrics}
     option dontlog-normal
     monitor-uri /healthz
     http-request use-service prometheus-exporter if {{ path /metrics }}
@@ -151,19 +149,19 @@ frontend health
 """
 
 
-def _frontend(settings: Settings) -> str:
-    plain = f"    bind {settings.http}\n" if settings.http else ""
+def _frontend(settings: Settings, address: str) -> str:
+    here = f"[{address}]" if ":" in address else address
+    plain = f"    bind {here}:{settings.http}\n" if settings.http else ""
     return f"""
 frontend requests
-{plain}    bind {settings.https} ssl crt-list {LIST} alpn h2,http/1.1
+{plain}    bind {here}:{settings.https} ssl crt-list {LIST} alpn h2,http/1.1
     option idle-close-on-response
     option dontlog-normal
 {LOOKUP}    http-request set-header X-Forwarded-For %[src]
     http-request set-header X-Forwarded-Host %[req.hdr(host)]
     http-request set-header X-Forwarded-Proto https if {{ ssl_fc }}
     http-request set-header X-Forwarded-Proto http unless {{ ssl_fc }}
-    http-request set-header X-Forwarded-Port {settings.https_port} if {{ ssl_fc }}
-    http-request set-header X-Forwarded-Port {settings.http_port} unless {{ ssl_fc }}
+    http-request set-header X-Forwarded-Port %[dst_port]
     http-request disable-l7-retry unless {{ method GET HEAD OPTIONS }}
     use_backend %[var(txn.to)] if {{ var(txn.to) -m found }}
     default_backend nowhere
@@ -182,7 +180,7 @@ def _backend(settings: Settings, name: str, chosen: Options) -> str:
         f"http-request deny deny_status 503 if {{ be_conn gt {settings.connections // 2} }}",
     ]
     if chosen.redirect:
-        port = "" if settings.https_port == HTTPS else f":{settings.https_port}"
+        port = "" if settings.https == HTTPS else f":{settings.https}"
         lines.append(
             f"http-request redirect prefix https://%[var(txn.host)]{port} code 308 "
             "if !{ ssl_fc } !{ var(txn.host) -m str -- - }"

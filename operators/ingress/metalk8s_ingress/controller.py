@@ -93,9 +93,9 @@ class Controller:
         seen = self._known.seen()
         if seen is None:
             return "the API server has not told of all objects yet", True
-        objects = Objects(
-            seen.ingresses, seen.classes, seen.services, seen.endpoints, self._secrets.copy()
-        )
+        objects = self._objects(seen)
+        if not objects.address:
+            return f"the API server has not told where {self._settings.node} is reached yet", True
         ingresses = models.ours(objects, self._settings.controller)
         wanted = models.secrets(ingresses) | {self._settings.fallback}
         self._secrets.want(wanted, anew=ingresses != self._ingresses)
@@ -112,6 +112,20 @@ class Controller:
             say("info", "changed", ingresses=len(ingresses), backends=len(made.backends),
                 reloads=self._proxy.reloads, seconds=seconds)  # fmt: skip
         return "", self._tell(seen, made)
+
+    def _objects(self, seen: Seen) -> Objects:
+        here = seen.nodes.get(self._settings.node)
+        machines = {address for node in seen.nodes.values() for address in node}
+        return Objects(
+            seen.ingresses,
+            seen.classes,
+            seen.services,
+            seen.endpoints,
+            self._secrets.copy(),
+            here.at(self._settings.plane) if here else "",
+            frozenset((one, port) for one in machines for port in self._settings.closed),
+            self._settings.namespaces,
+        )
 
     def _apply(self, objects: Objects, ingresses: list[Ingress]) -> tuple[Model, bool]:
         """Let HAProxy be as all Ingresses say, without those that it does not take."""

@@ -58,13 +58,22 @@ class Backend:
 
 @dataclass(frozen=True)
 class Objects:
-    """Everything that is known, each by ``namespace/name`` or name."""
+    """Everything that is known, each by ``namespace/name`` or name.
+
+    :param address: of this machine, where HAProxy listens; empty: nowhere yet.
+    :param closed: addresses and ports of machines that are for machines only. They would take
+        HAProxy for one.
+    :param namespaces: whose Ingresses are taken; without any, all.
+    """
 
     ingresses: Mapping[str, Ingress]
     classes: Mapping[str, IngressClass]
     services: Mapping[str, Service]
     endpoints: Mapping[str, tuple[Subset, ...]]
     secrets: Mapping[str, Pem | Unusable]
+    address: str = ""
+    closed: frozenset[Server] = frozenset()
+    namespaces: tuple[str, ...] = ()
 
 
 @dataclass
@@ -77,6 +86,7 @@ class Model:
     :param hosts: the Secret of each host that has one.
     :param accepted: Ingresses of our class, the oldest first.
     :param fallback: certificate and key for all other hosts; empty: the pod's own.
+    :param address: where HAProxy listens; empty: nowhere.
     """
 
     exact: dict[str, str] = field(default_factory=dict)
@@ -87,6 +97,7 @@ class Model:
     problems: list[Problem] = field(default_factory=list)
     accepted: list[Ingress] = field(default_factory=list)
     fallback: Pem = ""
+    address: str = ""
 
 
 def ours(objects: Objects, controller: str) -> list[Ingress]:
@@ -117,7 +128,11 @@ def build(objects: Objects, ingresses: Iterable[Ingress], fallback: str = "") ->
     :param fallback: the Secret for hosts without one.
     """
     secret = objects.secrets.get(fallback)
-    model = Model(accepted=list(ingresses), fallback=secret if isinstance(secret, str) else "")
+    model = Model(
+        accepted=list(ingresses),
+        fallback=secret if isinstance(secret, str) else "",
+        address=objects.address,
+    )
     _Builder(objects, model).build()
     return model
 
@@ -131,13 +146,21 @@ class _Builder:
         self._claims: dict[str, str] = {}  # which Ingress says what certificate a host has
 
     def build(self) -> None:
-        for one in self._model.accepted:
+        taken = [one for one in self._model.accepted if self._is_taken(one)]
+        for one in taken:
             for rule in one.rules:
                 if names.is_host(rule.host):
                     self._owner.setdefault(rule.host, one.namespace)
-        for one in self._model.accepted:
+        for one in taken:
             encrypted = self._encrypt(one)
             self._route(one, encrypted)
+
+    def _is_taken(self, one: Ingress) -> bool:
+        allowed = self._objects.namespaces
+        if allowed and one.namespace not in allowed:
+            self._refuse(one, f"this class is for namespaces {', '.join(allowed)}")
+            return False
+        return True
 
     def _refuse(self, one: Ingress, message: str) -> None:
         self._model.problems.append(Problem(one.key, message))
@@ -198,7 +221,7 @@ class _Builder:
         name = names.backend(one.namespace, asked.service, asked.port, chosen)
         servers, problem = self._servers(f"{one.namespace}/{asked.service}", asked.port)
         if problem:
-            self._refuse(one, f"{problem}; requests for it are answered with 503")
+            self._refuse(one, f"{problem}; without a server, requests are answered with 503")
         self._model.backends[name] = Backend(chosen, servers)
         return name
 
@@ -218,7 +241,11 @@ class _Builder:
             if behind.name == known[0]
             for address, _ in subset.addresses
         }
-        return tuple(sorted(found)), ""
+        left = found - self._objects.closed
+        problem = (
+            "" if left == found else f"Service {key} leads to ports that are for machines only"
+        )
+        return tuple(sorted(left)), problem
 
     def _encrypt(self, one: Ingress) -> set[str]:
         """Give hosts their certificates; return the hosts that are there with TLS."""

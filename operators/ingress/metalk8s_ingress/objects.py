@@ -107,6 +107,10 @@ class Node(NamedTuple):
     workload: str
     control: str
 
+    def at(self, plane: str) -> str:
+        """Return its address in a plane."""
+        return self.workload if plane == "workload" else self.control
+
 
 def ingress(item: Mapping[str, Any]) -> Ingress:
     """Keep of an Ingress what it says."""

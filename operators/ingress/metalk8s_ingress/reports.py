@@ -40,10 +40,7 @@ class Reports:
             # Who speaks has said it.
             self._said |= set(problems)
             return True
-        found = {
-            (node.workload if self._settings.plane == "workload" else node.control)
-            for node in (seen.nodes[name] for name in machines)
-        }
+        found = {seen.nodes[name].at(self._settings.plane) for name in machines}
         wanted = tuple(sorted(filter(None, found), key=_number))
         ingresses = {one.key: one for one in model.accepted}
         late = [

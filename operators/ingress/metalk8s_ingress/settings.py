@@ -15,13 +15,15 @@ class Settings:
     :param action: ``configure``: write a first configuration; ``watch``: keep it up to date.
     :param controller: which IngressClasses are ours.
     :param service: ``namespace/name`` of the Service whose endpoints are these pods.
-    :param plane: ``workload`` or ``control``: at which addresses of machines we are reached.
+    :param plane: ``workload`` or ``control``: at which address of its machine HAProxy listens.
     :param node: the machine of this pod.
     :param folder: with the files of HAProxy, and its sockets.
-    :param http: address and port where HAProxy listens without TLS; empty: nowhere.
-    :param https: the same with TLS.
-    :param http_port: what is known outside.
-    :param metrics: address and port for health and metrics of HAProxy.
+    :param http: port without TLS; 0: none.
+    :param https: port with TLS.
+    :param metrics: port of loopback for health and metrics of HAProxy.
+    :param health: port of loopback for those of this program.
+    :param closed: ports of machines that are for machines only.
+    :param namespaces: whose Ingresses are taken; without any, all.
     :param fallback: ``namespace/name`` of the Secret for hosts without a certificate.
     :param connections: that HAProxy has at a time.
     :param pause: seconds between two reloads.
@@ -35,12 +37,12 @@ class Settings:
     plane: str
     node: str
     folder: Path
-    http: str
-    https: str
-    http_port: int
-    https_port: int
-    metrics: str
-    health: str
+    http: int
+    https: int
+    metrics: int
+    health: int
+    closed: tuple[int, ...]
+    namespaces: tuple[str, ...]
     fallback: str
     connections: int
     pause: float
@@ -81,15 +83,19 @@ def read(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--plane", choices=("workload", "control"), required=True)
     parser.add_argument("--node", default="", help="the machine of this pod")
     parser.add_argument("--folder", type=Path, default=Path("/run/metalk8s-ingress"))
-    parser.add_argument("--http", default="", help="address:port without TLS")
-    parser.add_argument("--https", required=True, help="address:port with TLS")
-    parser.add_argument("--http-port", type=int, default=80, help="what is known outside")
-    parser.add_argument("--https-port", type=int, default=443, help="what is known outside")
-    parser.add_argument("--metrics", required=True, help="address:port, health of HAProxy")
-    parser.add_argument("--health", required=True, help="address:port, health of this program")
+    parser.add_argument("--http", type=int, default=0, help="port without TLS")
+    parser.add_argument("--https", type=int, required=True, help="port with TLS")
+    parser.add_argument("--metrics", type=int, required=True, help="port, health of HAProxy")
+    parser.add_argument("--health", type=int, required=True, help="port, health of this program")
+    parser.add_argument("--closed", type=int, action="append", default=[],
+                        help="port that is for machines only; may be repeated")  # fmt: skip
+    parser.add_argument("--namespace", action="append", default=[], dest="namespaces",
+                        help="whose Ingresses are taken; may be repeated")  # fmt: skip
     parser.add_argument("--fallback", required=True, help="namespace/name of a Secret")
     parser.add_argument("--connections", type=int, default=8000)
     parser.add_argument("--pause", type=float, default=2.0, help="seconds between reloads")
     parser.add_argument("--poll", type=float, default=30.0, help="seconds between looks at Secrets")
     parser.add_argument("--header", default="", help="first line of what is written")
-    return Settings(**vars(parser.parse_args(arguments)))
+    found = vars(parser.parse_args(arguments))
+    lists = {key: tuple(found[key]) for key in ("closed", "namespaces")}
+    return Settings(**{**found, **lists})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -176,6 +177,22 @@ def test_backends_that_are_none(change, word):
     item["spec"]["rules"][0]["http"]["paths"][0]["backend"] = change
     made = built([item])
     assert [word in one.message for one in made.problems] == [True]
+
+
+def test_ports_of_machines_that_are_for_machines_only_are_none():
+    where = {"shop/s0": ("192.0.2.7", 2379)}
+    found = dataclasses.replace(known([GOOD], where=where), closed=frozenset({("192.0.2.7", 2379)}))
+    made = model.build(found, model.ours(found, CONTROLLER))
+    assert [one.servers for one in made.backends.values()] == [()]
+    assert "for machines only" in made.problems[0].message
+    assert built([GOOD], where=where).problems == []
+
+
+def test_a_class_may_be_for_some_namespaces_only():
+    found = dataclasses.replace(known([GOOD]), namespaces=("kube-system",))
+    made = model.build(found, model.ours(found, CONTROLLER))
+    assert (made.prefix, len(made.problems)) == ({}, 1)
+    assert "is for namespaces kube-system" in made.problems[0].message
 
 
 def test_external_names_are_not_followed():

@@ -71,6 +71,7 @@ def known(items, where=None, secrets=None, classes=None):
         {key: (Subset(((where[key][0], "one"),), (Port("http", where[key][1]),)),)
          for key in keys if key in where},
         secrets or {},
+        "127.0.0.1",
     )  # fmt: skip
 
 

@@ -11,5 +11,6 @@ include:
   - metalk8s.pod-network
   - metalk8s.kube-proxy
   - metalk8s.dns
+  - metalk8s.ingress
   - metalk8s.cluster
   - metalk8s.enrolment
