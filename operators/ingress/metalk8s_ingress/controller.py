@@ -24,6 +24,7 @@ from metalk8s_ingress.settings import Settings
 
 GATHER = 0.05  # seconds: what changes meanwhile goes together
 COMPARE = 5.0  # seconds after which it looks whether HAProxy still is the one that was told
+SECRETS = 3.0  # seconds that a change waits for Secrets that it names
 CULPRITS = 20  # Ingresses that are left out at a time because HAProxy does not take them
 NAME = "metalk8s_ingress"
 
@@ -62,6 +63,7 @@ class Controller:
         self._problems: list[Problem] = []
         self._numbers = {"changes": 0.0, "failures": 0.0, "rejected": 0.0, "seconds": 0.0}
         self._has_begun = False
+        self._asked = 0.0  # when Secrets were, by the clock that only goes forward
 
     def run(self, stop: threading.Event) -> None:
         """Compare at every word, and every few seconds, until told to stop."""
@@ -85,7 +87,7 @@ class Controller:
             self._numbers["failures"] += 1
             reason = str(error)
             say("error", f"HAProxy goes on with what it had: {reason}")
-        # One that takes requests is not to be left out for a change that it did not take.
+        # One that takes requests is not to be left out for a change that it has not taken.
         self._health.beat("" if self._has_begun else reason, self._metrics(bool(reason)))
         return is_told and not reason
 
@@ -98,11 +100,14 @@ class Controller:
             return f"the API server has not told where {self._settings.node} is reached yet", True
         ingresses = models.ours(objects, self._settings.controller)
         wanted = models.secrets(ingresses) | {self._settings.fallback}
-        self._secrets.want(wanted, anew=ingresses != self._ingresses)
-        self._ingresses = ingresses
-        if not self._has_begun and not self._secrets.is_complete(wanted):
-            return "the API server has not given the Secrets of Ingresses yet", True
         began = time.monotonic()
+        if ingresses != self._ingresses:
+            self._secrets.want(wanted, anew=True)
+            self._ingresses, self._asked = ingresses, began
+        # Who names a Secret that nobody has read yet is not told that it is not there.
+        is_late = self._has_begun and began - self._asked > SECRETS
+        if not is_late and not self._secrets.is_complete(wanted):
+            return "the API server has not given the Secrets of Ingresses yet", True
         made, is_other = self._apply(objects, ingresses)
         self._has_begun = True
         if is_other:

@@ -58,3 +58,14 @@ def bed(programs):
     made = Bed()
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def api(programs):
+    """Give the real API server."""
+    from real_api import APISERVER, ETCD, RealApi
+
+    need(str(APISERVER), str(ETCD))
+    made = RealApi()
+    yield made
+    made.close()
