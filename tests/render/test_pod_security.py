@@ -51,6 +51,8 @@ def test_who_may_use_which(objects: dict[tuple[str, str], dict[str, Any]]) -> No
     """Whoever has system:masters may use all of them, and is named nowhere."""
     assert sorted(users(objects, RESTRICTED)) == [("", "system:authenticated")]
     assert sorted(users(objects, PRIVILEGED)) == [
+        ("kube-system", "ingress"),
+        ("kube-system", "ingress-control-plane"),
         ("kube-system", "kube-proxy"),
         ("kube-system", "load-balancer-speaker"),
         ("kube-system", "pod-network"),

@@ -74,12 +74,13 @@ class Client:
         """
         return self._exchange(_Question("GET", f"{path}?{urllib.parse.urlencode(query)}"), TIMEOUT)
 
-    def write(self, method: str, path: str, body: Object) -> Object:
-        """Let something be otherwise, and return how it is then; ``PATCH`` is a JSON merge patch.
+    def write(self, method: str, path: str, body: Object, content: str = "") -> Object:
+        """Let something be otherwise, and return how it is then.
 
+        :param content: type of the body; if empty, ``PATCH`` is a JSON merge patch.
         :raises ApiError: it was refused (409: somebody else has changed it), or nobody knows.
         """
-        content = MERGE if method == "PATCH" else "application/json"
+        content = content or (MERGE if method == "PATCH" else "application/json")
         question = _Question(method, path, json.dumps(body).encode(), content)
         return self._exchange(question, WRITE_TIMEOUT)
 

@@ -16,7 +16,14 @@ PORTS = {
     "etcd_": "etcd",
     "salt_": "bootstrap",
     **dict.fromkeys(
-        ("keepalived", "kube_apiserver", "kube_controller", "kube_scheduler", "repositories"),
+        (
+            "ingress_control",
+            "keepalived",
+            "kube_apiserver",
+            "kube_controller",
+            "kube_scheduler",
+            "repositories",
+        ),
         "master",
     ),
 }

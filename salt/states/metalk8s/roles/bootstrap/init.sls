@@ -12,5 +12,6 @@ include:
   - metalk8s.kube-proxy
   - metalk8s.dns
   - metalk8s.load-balancer
+  - metalk8s.ingress
   - metalk8s.cluster
   - metalk8s.enrolment
