@@ -14,10 +14,7 @@ import yaml
 DIGEST = "metalk8s.scality.com/config-digest"
 FILES = "metalk8s.scality.com/config-files"
 PAUSE = 0.5  # seconds between two looks at the container engine
-# Seconds in which the kubelet stops what it ran before. It looks at nothing else while it tells the
-# API that a static pod is gone: where the machine's own member has just left etcd, the API server
-# there lets each of these calls wait for half a minute.
-TIMEOUT = 300
+TIMEOUT = 120  # seconds in which the kubelet stops what it ran before
 
 
 def managed(
