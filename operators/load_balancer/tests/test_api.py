@@ -318,6 +318,18 @@ def test_what_they_may_not(plane, who, method, path, body):
         plane.client(who).write(method, path, body)
 
 
+def test_examples_of_the_manual_are_taken(plane, programs):
+    page = (ROOT / "docs/explanation/load-balancing.md").read_text()
+    blocks = [part.partition("```")[0] for part in page.split("```yaml")[1:]]
+    found = [one for block in blocks for one in yaml.safe_load_all(block)]
+    assert [one["kind"] for one in found] == ["LoadBalancerPool", "LoadBalancerPool", "BGPPeer"]
+    for one in found:
+        path = pools.PATH if one["kind"] == "LoadBalancerPool" else peers.PATH
+        made = plane.client().write("POST", path, one)
+        assert pools.pool(made) if path == pools.PATH else peers.peer(made)
+    plane.client().write("DELETE", peers.PATH, {})
+
+
 PEER = {"ownAS": 64512, "peerAS": 4200000000, "peerAddress": "10.1.0.254"}
 
 
