@@ -58,6 +58,7 @@ metadata: {{name: outside}}
 spec: {{addresses: ["{address}"]}}
 """
 STATUS = "jsonpath='{.status.loadBalancer.ingress[0].ip}'"
+TOLD = "/run/metalk8s-load-balancer/keepalived.conf"
 TABLE = "nft list table ip metalk8s_load_balancer"
 
 
@@ -83,7 +84,7 @@ def shown(
     cluster.kubectl("apply -f -", objects)
     cluster.kubectl("wait --for=condition=Ready pod/shown --timeout=60s")
     cluster.wait(f"{KUBECTL} get events | grep -E 'NoPool +service/shown'", 30)
-    assert cluster.call("sh", "-c", "pgrep --full 'keepalived.*load-balancer'").returncode == 1
+    assert cluster.call("test", "-e", TOLD).returncode == 1
     cluster.kubectl("apply -f -", pool)
     yield cluster
     cluster.kubectl("delete --wait=false -f -", objects)
@@ -137,3 +138,4 @@ def test_without_a_pool_it_is_as_before(shown: Machine, address: ipaddress.IPv4A
     shown.wait(f"! ip -oneline -4 address | grep 'inet {address}/32 '", 30)
     shown.wait(f"! {TABLE}", 30)
     assert shown.kubectl(f"get service shown -o {STATUS}") == ""
+    assert shown.call("test", "-e", TOLD).returncode == 1

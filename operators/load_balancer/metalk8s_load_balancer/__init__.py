@@ -5,6 +5,6 @@
     allocator ──> allocation ─┬─> pools
         └──> notes            └─> objects
     speaker ──> placement ────────^
-        ├─────> keepalived, filters ──> placement
-        └─────> programs, machine
+        ├─────> keepalived, bird ──> placement, peers
+        └─────> filters, programs, machine
 """

@@ -14,7 +14,7 @@ from metalk8s_operators.report import LOOPBACK, Health, say, serve
 from metalk8s_load_balancer import settings
 from metalk8s_load_balancer.allocator import Allocator
 from metalk8s_load_balancer.cluster import Cluster, Surroundings
-from metalk8s_load_balancer.programs import Keepalived
+from metalk8s_load_balancer.programs import Bird, Keepalived
 from metalk8s_load_balancer.settings import Settings
 from metalk8s_load_balancer.speaker import Speaker
 
@@ -86,7 +86,9 @@ def speak(chosen: Settings, stop: threading.Event, heard: threading.Event) -> No
     known = Surroundings(Client(chosen.api), heard.set, chosen.networks)
     known.follow(stop)
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    Speaker(chosen, known, Keepalived(chosen.folder, heard.set), health, heard).run(stop)
+    chosen.folder.chmod(0o700)  # passwords of BGP are in it
+    programs = (Keepalived(chosen.folder, heard.set), Bird(chosen.folder, heard.set))
+    Speaker(chosen, known, programs, health, heard).run(stop)
     server.shutdown()
 
 

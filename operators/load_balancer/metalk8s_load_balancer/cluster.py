@@ -11,7 +11,7 @@ from metalk8s_operators.client import Client
 from metalk8s_operators.informer import Informer
 from metalk8s_operators.report import say
 
-from metalk8s_load_balancer import objects, pools
+from metalk8s_load_balancer import objects, peers, pools
 from metalk8s_load_balancer.objects import Node, Service
 from metalk8s_load_balancer.placement import Seen
 from metalk8s_load_balancer.pools import Pool
@@ -73,6 +73,7 @@ class Surroundings:
         self._services = informer("/api/v1/services", objects.service)
         self._endpoints = informer("/api/v1/endpoints", objects.ready_nodes)
         self._nodes: Informer[Node] = informer("/api/v1/nodes", objects.node)
+        self._peers = informer(peers.PATH, peers.peer)
         self._is_following = False
         self._stop = threading.Event()
 
@@ -90,14 +91,19 @@ class Surroundings:
             return Seen((), {}, (), {})
         if not self._is_following:
             self._is_following = True
-            for run in (self._services.run, self._endpoints.run, self._nodes.run):
-                self._begin(run)
+            for informer in (self._services, self._endpoints, self._nodes, self._peers):
+                self._begin(informer.run)
         services, endpoints = self._services.copy(), self._endpoints.copy()
-        nodes = self._nodes.copy()
-        if services is None or endpoints is None or nodes is None:
+        nodes, routers = self._nodes.copy(), self._peers.copy()
+        if services is None or endpoints is None or nodes is None or routers is None:
             return None
         return Seen(
-            tuple(services.values()), known, tuple(nodes.values()), endpoints, self._networks
+            tuple(services.values()),
+            known,
+            tuple(nodes.values()),
+            endpoints,
+            self._networks,
+            tuple(routers.values()),
         )
 
     def _begin(self, run: Callable[[threading.Event], None]) -> None:
@@ -106,8 +112,8 @@ class Surroundings:
     @property
     def errors(self) -> int:
         """How often the API server failed."""
-        informers = (self._pools.errors, self._services.errors, self._endpoints.errors)
-        return sum(informers) + self._nodes.errors
+        of_pools = self._pools.errors + self._services.errors
+        return of_pools + self._endpoints.errors + self._nodes.errors + self._peers.errors
 
 
 def _say(what: str) -> None:

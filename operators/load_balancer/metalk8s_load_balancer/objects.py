@@ -73,6 +73,7 @@ class Node:
     name: str
     address: IPv4Address
     is_steady: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def service(item: dict[str, Any]) -> Service | None:
@@ -137,6 +138,7 @@ def node(item: dict[str, Any]) -> Node | None:
             str(metadata["name"]),
             IPv4Address(str(address)),
             conditions.get("Ready") == "True" and not is_cordoned,
+            dict(metadata.get("labels") or {}),
         )
     except ValueError:
         return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 from metalk8s_load_balancer.objects import Node, Service
+from metalk8s_load_balancer.peers import Peer
 from metalk8s_load_balancer.pools import LAYER2, Pool
 
 # Of one address: VRRP has 254 priorities for machines whose own it is not.
@@ -39,6 +40,7 @@ class Seen:
     """What is known of the cluster.
 
     :param endpoints: Nodes with a ready endpoint, by ``namespace/name`` of the Service.
+    :param peers: routers of the site that are told of addresses.
     :param networks: of the workload plane. An address in one of them is for machines of it only:
         others of the network find nobody else by ARP.
     """
@@ -48,6 +50,7 @@ class Seen:
     nodes: Collection[Node]
     endpoints: Mapping[str, frozenset[str]]
     networks: tuple[IPv4Network, ...] = ()
+    peers: Collection[Peer] = ()
 
 
 def places(seen: Seen) -> tuple[Place, ...]:
@@ -64,17 +67,17 @@ def places(seen: Seen) -> tuple[Place, ...]:
         if pool.announce == LAYER2 and (not given.router or given.router in routers):
             continue  # the annotation is not what the allocator wrote: it will be
         routers.add(given.router)
-        nodes = _order(given.address, _eligible(service, given.address, seen))
-        found[given.address] = Place(
-            given.address, service.key, pool.announce, given.router, nodes[:MACHINES]
-        )
+        nodes = _order(given.address, _eligible(service, given.address, pool.announce, seen))
+        if pool.announce == LAYER2:
+            nodes = nodes[:MACHINES]
+        found[given.address] = Place(given.address, service.key, pool.announce, given.router, nodes)
     return tuple(found.values())
 
 
-def _eligible(service: Service, address: IPv4Address, seen: Seen) -> list[Node]:
+def _eligible(service: Service, address: IPv4Address, announce: str, seen: Seen) -> list[Node]:
     nodes = list(seen.nodes)
     shared = [network for network in seen.networks if address in network]
-    if shared:
+    if shared and announce == LAYER2:
         nodes = [node for node in nodes if any(node.address in network for network in shared)]
     if service.is_local:
         having = seen.endpoints.get(service.key, frozenset())

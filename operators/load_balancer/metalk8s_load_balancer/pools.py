@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 PATH = "/apis/metalk8s.scality.com/v1alpha1/loadbalancerpools"
-LAYER2 = "layer2"
+LAYER2, BGP = "layer2", "bgp"
 POINT_TO_POINT = 31  # prefix from which on a network has neither its own address nor broadcast
 
 

@@ -22,6 +22,7 @@ class Settings:
     :param namespace: of the Lease that says which allocator writes.
     :param folder: for keepalived's configuration; outlives the pod, not the machine's power.
     :param kube_proxy: where it says that it works, or empty: nobody is asked.
+    :param passwords: folder with those of BGP, each in a file.
     :param header: first line of what is written.
     """
 
@@ -34,6 +35,7 @@ class Settings:
     namespace: str
     folder: Path
     kube_proxy: str
+    passwords: Path
     header: str
 
 
@@ -58,6 +60,7 @@ def read(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--namespace", default="kube-system")
     parser.add_argument("--folder", type=Path, default=Path("/run/metalk8s-load-balancer"))
     parser.add_argument("--kube-proxy", default="", help="URL that says whether it works")
+    parser.add_argument("--passwords", type=Path, default=Path("/etc/metalk8s-load-balancer/bgp"))
     parser.add_argument("--header", default="", help="first line of what is written")
     found = parser.parse_args(arguments)
     return Settings(
@@ -74,5 +77,6 @@ def read(arguments: Sequence[str]) -> Settings:
         namespace=found.namespace,
         folder=found.folder,
         kube_proxy=found.kube_proxy,
+        passwords=found.passwords,
         header=found.header,
     )

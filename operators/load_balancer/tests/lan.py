@@ -78,7 +78,7 @@ class Api:
     """An API server with four collections, at an address of the switch."""
 
     def __init__(self, listening):
-        names = ("services", "endpoints", "nodes", "loadbalancerpools")
+        names = ("services", "endpoints", "nodes", "loadbalancerpools", "bgppeers")
         self.parts = parts = {name: ApiServer() for name in names}
 
         class Handler(_Handler):
@@ -96,7 +96,7 @@ class Api:
     def put(self, item):
         kinds = {"subsets": "endpoints", "spec": "services"}
         if "kind" in item:
-            kind = "loadbalancerpools"
+            kind = f"{item['kind'].lower()}s"
         elif "conditions" in (item.get("status") or {}):
             kind = "nodes"
         else:
@@ -162,7 +162,7 @@ class Lan:
                 words, stdout=log, stderr=log, start_new_session=True
             )
 
-    def speak(self, machine):
+    def speak(self, machine, *more):
         """Start the program of a machine."""
         paths = [str(ROOT), str(ROOT.parent / "library")]
         script = (
@@ -173,7 +173,7 @@ class Lan:
         self._spawn(
             *(f"speaker-{machine}", machine, sys.executable, "-B", "-c", script, "speak"),
             *(f"--api={self.api.url}", f"--node={machine}", "--health-port=10254"),
-            *("--network=10.1.0.0/24", f"--folder={folder}", "--header=made by a test"),
+            *("--network=10.1.0.0/24", f"--folder={folder}", "--header=made by a test", *more),
         )
 
     def die(self, machine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
@@ -193,6 +194,19 @@ def test_without_its_pool_a_service_loses_its_address_and_a_foreign_one_does_not
     ]
 
 
+def test_two_that_change_places_have_no_address_together_meanwhile():
+    known = services(
+        things.service("a", 1, has="10.0.0.1", asks="10.0.0.2", pool="p", router=1),
+        things.service("b", 2, has="10.0.0.2", asks="10.0.0.1", pool="p", router=2),
+    )
+    made = [pools.pool(things.pool("p", "10.0.0.1-10.0.0.2"))]
+    first = changes(known, allocate(known, made, NOTHING))
+    assert [(one.name, wanted) for one, wanted in first] == [("a", None), ("b", None)]
+    known = after(known, first)
+    second = changes(known, allocate(known, made, NOTHING))
+    assert [str(wanted.address) for _, wanted in second] == ["10.0.0.2", "10.0.0.1"]
+
+
 POOLS = st.lists(
     st.builds(
         lambda name, first, count, auto, spaces: things.pool(
@@ -233,8 +247,6 @@ RESERVED = Reserved(frozenset([IPv4Address("10.0.0.3")]), (), frozenset([2]))
 
 def after(known, found):
     """Return Services as they are when all changes are written."""
-    import dataclasses
-
     done = {one.key: wanted for one, wanted in found}
     return [
         dataclasses.replace(one, given=done[one.key], is_marked=done[one.key] is not None)

@@ -15,7 +15,7 @@ import pytest
 import things
 import yaml
 from control_plane import ControlPlane, free_ports, lacking
-from metalk8s_load_balancer import objects, pools
+from metalk8s_load_balancer import objects, peers, pools
 from metalk8s_operators.client import ApiError
 from needed import need
 from waiting import until
@@ -69,14 +69,15 @@ def plane(tmp_path_factory):
     client = made.client()
     for namespace in ("default", "kube-system"):
         until(lambda name=namespace: is_there(client, f"/api/v1/namespaces/{name}"), "namespaces")
-    [definition] = rendered("definition.yaml.j2")
-    client.write("POST", CRDS, definition)
+    for definition in rendered("definition.yaml.j2"):
+        client.write("POST", CRDS, definition)
     for one in rendered("objects.yaml.j2"):
         if one["apiVersion"].startswith("rbac"):
             namespace = one["metadata"].get("namespace")
             middle = f"/namespaces/{namespace}" if namespace else ""
             client.write("POST", f"{RBAC}{middle}/{one['kind'].lower()}s", one)
-    until(lambda: is_there(client, pools.PATH), "the kind")
+    for path in (pools.PATH, peers.PATH):
+        until(lambda path=path: is_there(client, path), "the kind")
     yield made
     made.close()
 
@@ -315,6 +316,48 @@ def test_what_a_pool_says_that_no_schema_sees_is_an_event(plane, programs):
 def test_what_they_may_not(plane, who, method, path, body):
     with pytest.raises(ApiError, match="403"):
         plane.client(who).write(method, path, body)
+
+
+def test_examples_of_the_manual_are_taken(plane, programs):
+    page = (ROOT / "docs/explanation/load-balancing.md").read_text()
+    blocks = [part.partition("```")[0] for part in page.split("```yaml")[1:]]
+    found = [one for block in blocks for one in yaml.safe_load_all(block)]
+    assert [one["kind"] for one in found] == ["LoadBalancerPool", "LoadBalancerPool", "BGPPeer"]
+    for one in found:
+        path = pools.PATH if one["kind"] == "LoadBalancerPool" else peers.PATH
+        made = plane.client().write("POST", path, one)
+        assert pools.pool(made) if path == pools.PATH else peers.peer(made)
+    plane.client().write("DELETE", peers.PATH, {})
+
+
+PEER = {"ownAS": 64512, "peerAS": 4200000000, "peerAddress": "10.1.0.254"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ownAS": 0},
+        {"peerAS": 4294967295},
+        {"peerAddress": "router"},
+        {"peerAddress": "10.1.0.256"},
+        {"passwordKey": "../x"},
+        {"holdTime": 2},
+        {"bfd": "yes"},
+    ],
+)
+def test_a_router_that_is_none_is_refused(plane, change):
+    item = {"apiVersion": "metalk8s.scality.com/v1alpha1", "kind": "BGPPeer"}
+    item["metadata"] = {"name": "bad"}
+    with pytest.raises(ApiError, match="422"):
+        plane.client().write("POST", peers.PATH, {**item, "spec": {**PEER, **change}})
+
+
+def test_what_a_router_is_when_little_is_said(plane):
+    item = {"apiVersion": "metalk8s.scality.com/v1alpha1", "kind": "BGPPeer"}
+    item |= {"metadata": {"name": "r"}, "spec": PEER}
+    made = peers.peer(plane.client().write("POST", peers.PATH, item))
+    assert (made.hold, made.bfd, made.password_key, made.peer_as) == (9, False, "", 4200000000)
+    assert plane.client(SPEAKER).get(peers.PATH, {})["items"]
 
 
 @pytest.mark.parametrize("path", ["services", "endpoints", "nodes"])
