@@ -49,10 +49,14 @@ spec:
     - host: shop.example
       http:
         paths:
-          - {{path: /, pathType: Prefix, backend: {{service: {{name: shop, port: {{name: http}}}}}}}}
+          - path: /
+            pathType: Prefix
+            backend: {{service: {{name: shop, port: {{name: http}}}}}}
     - http:
         paths:
-          - {{path: /plain, pathType: Exact, backend: {{service: {{name: shop, port: {{number: 80}}}}}}}}
+          - path: /plain
+            pathType: Exact
+            backend: {{service: {{name: shop, port: {{number: 80}}}}}}
 ---
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -62,7 +66,9 @@ spec:
     - host: shop.example
       http:
         paths:
-          - {{path: "/x y", pathType: Prefix, backend: {{service: {{name: shop, port: {{number: 80}}}}}}}}
+          - path: "/x y"
+            pathType: Prefix
+            backend: {{service: {{name: shop, port: {{number: 80}}}}}}
 """
 PAIR = (
     "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=shop.example "
@@ -123,10 +129,11 @@ def test_who_takes_requests_knows_nothing_else(cluster: Machine) -> None:
     inside = f"{KUBECTL} -n kube-system exec daemonset/ingress -c haproxy --"
     done = cluster.call("sh", "-c", f"{inside} ls /run/secrets")
     assert "cannot access '/run/secrets'" in done.stderr
-    [processes] = {
-        cluster.shell(f"pid=$(pgrep -f -o 'haproxy -W -db -S /run/metalk8s-ingress.*') && "
-                      "grep -E '^(Uid|CapEff|CapBnd|NoNewPrivs):' /proc/$pid/status")
-    }  # fmt: skip
+    script = (
+        "pid=$(pgrep -f -o '^/usr/sbin/haproxy -W -db -S /run/metalk8s-ingress') && "
+        "grep -E '^(Uid|CapEff|NoNewPrivs):' /proc/$pid/status"
+    )
+    processes = cluster.shell(script)
     facts = dict(line.split(":", 1) for line in processes.splitlines())
     assert facts["CapEff"].strip() in ("0000000000000400", "0000000000000000")
     assert facts["NoNewPrivs"].strip() == "1"
