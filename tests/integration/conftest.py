@@ -33,7 +33,7 @@ ENGINE_TESTS = "metalk8s-test"
 # a group, in this order: the last one may take away what the others need.
 CLUSTER = (
     *("test_bootstrap", "test_certificates", "test_cluster_guards", "test_cluster_power"),
-    *("test_network_policy", "test_dns", "test_load_balancer", "test_cluster"),
+    *("test_network_policy", "test_dns", "test_load_balancer", "test_ingress", "test_cluster"),
     # A cluster of its own; beside another, two processors would be too few.
     "test_fleet",
 )

@@ -245,7 +245,11 @@ def test_registry_answers_over_tls_only(cluster: Machine) -> None:
 
 def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) -> None:
     """Seen from another machine: what it may use, and no more; nothing lets a stranger in."""
-    table = set(re.findall(r"(?m)^\| (\d+) \| .*? \| plane", PORTS.read_text(encoding="utf-8")))
+    table = set(
+        re.findall(
+            r"(?m)^\| (\d+) \| .*? \| (?:workload )?plane", PORTS.read_text(encoding="utf-8")
+        )
+    )
     virtual = scanned(cluster, debian_root_image, address=cluster.vip)
     assert set(virtual) == {"22", "6443"}
     found = scanned(cluster, debian_root_image)
@@ -255,8 +259,11 @@ def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) 
     own = f"container:{cluster.name}"
     found = scanned(cluster, debian_root_image, *sorted(table), network=own)
     assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
+    # Without an Ingress nothing is behind it.
+    assert found.pop("80")["plain"].startswith("HTTP/1.0 404")
     assert {port: said["tls"] for port, said in found.items()} == {
         **dict.fromkeys(("2379", "2380", "4505", "4506"), "certificate required"),
+        **dict.fromkeys(("443", "8443"), "404"),
         "5443": "404",  # what is on the ISO is below other paths
         "6443": "403",
         "10250": "404",

@@ -239,7 +239,7 @@ def test_our_own_pods_are_taken(cluster: Machine) -> None:
         cluster.wait(f"{KUBECTL} -n kube-system get pod {name}-bootstrap --no-headers")
     pods = json.loads(cluster.kubectl("-n kube-system get pods -o json"))["items"]
     policies = {p["metadata"]["name"]: p["metadata"]["annotations"].get(PSP) for p in pods}
-    for daemon in ("kube-proxy-", "pod-network-", "load-balancer-speaker-"):
+    for daemon in ("ingress-", "kube-proxy-", "pod-network-", "load-balancer-speaker-"):
         assert [name for name in policies if name.startswith(daemon)]
     restricted = ("kube-dns-", "load-balancer-allocator-")
     names = {name for name in policies if name.startswith(restricted)}

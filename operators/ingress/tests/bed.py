@@ -158,7 +158,7 @@ class Bed:
         return (self.folder / f"{name}.log").read_text()
 
     def close(self):
-        for name in list(self._running):
+        for name in reversed(list(self._running)):
             self.stop(name, signal.SIGTERM)
         shutil.rmtree(self.folder)
 

@@ -49,9 +49,15 @@ class RealApi:
         self.admin = Client(self.url, self._account("admin"))
         self.account = self._account("ingress")
         until(self._is_ready, "the API server", 120)
-        for document in OBJECTS.read_text().split("\n---\n"):
-            if "{" not in document and "rbac.authorization.k8s.io" in document:
-                self.put(yaml.safe_load(document))
+        lines = [line for line in OBJECTS.read_text().splitlines() if not line.startswith("{")]
+        rights = [
+            yaml.safe_load(document)
+            for document in "\n".join(lines).split("\n---\n")
+            if "{" not in document and "rbac.authorization.k8s.io" in document
+        ]
+        assert len(rights) == 4, "the rights that the states give"
+        for one in rights:
+            self.put(one)
         for name in ("shop", "other"):
             self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 

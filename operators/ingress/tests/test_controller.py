@@ -1,0 +1,139 @@
+"""What the program does about Ingresses that HAProxy does not take, and before it knows enough."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from metalk8s_ingress import objects, settings
+from metalk8s_ingress.cluster import Seen
+from metalk8s_ingress.controller import Controller
+from metalk8s_ingress.proxy import RejectedError
+from metalk8s_operators.report import Health
+from test_routes import known
+from things import ingress, node, rule
+
+
+class Cluster:
+    def __init__(self, items):
+        found = known(items)
+        nodes = {"one": objects.node(node("one", "192.0.2.1", "192.0.2.2"))}
+        self.told = Seen(found.ingresses, {}, found.classes, found.services, {}, nodes)
+
+    def seen(self):
+        return self.told
+
+    def errors(self):
+        return 0
+
+
+class Secrets:
+    errors = 0
+    is_there = True
+
+    def want(self, wanted, *, anew=False):
+        self.wanted = wanted
+
+    def is_complete(self, _wanted):
+        return self.is_there
+
+    def copy(self):
+        return {}
+
+
+class Proxy:
+    """Takes no Ingress whose hosts have a word."""
+
+    reloads = told = 0
+
+    def __init__(self, words):
+        self.words, self.has, self.checks = words, None, 0
+
+    def check(self, model):
+        self.checks += 1
+        bad = [key for key in model.prefix if any(word in key for word in self.words)]
+        return "always" if "always" in self.words else " ".join(bad)
+
+    def apply(self, model):
+        if why := self.check(model):
+            raise RejectedError(why)
+        is_other = self.has != model.prefix
+        self.has = dict(model.prefix)
+        return is_other
+
+
+class Reports:
+    errors = 0
+
+    def __init__(self):
+        self.problems = []
+
+    def tell(self, _seen, _model, problems):
+        self.problems = problems
+        return True
+
+
+@pytest.fixture
+def start():
+    def make(items, words=()):
+        chosen = settings.read([
+            "watch", "--controller=metalk8s.scality.com/ingress", "--service=a/b", "--node=one",
+            "--plane=workload", "--https=443", "--metrics=1", "--health=2", "--fallback=a/c",
+        ])  # fmt: skip
+        parts = Cluster(items), Secrets(), Proxy(words), Reports()
+        health = Health()
+        return Controller(chosen, *parts, health, threading.Event()), health, *parts
+
+    return make
+
+
+def site(number, host):
+    return ingress(f"n{number:02}", rule(host, ("/", "Prefix", "s0")), age=number)
+
+
+def test_those_that_haproxy_does_not_take_are_found_and_left_out(start, capsys):
+    items = [site(number, f"h{number}.example") for number in range(40)]
+    items[7], items[30] = site(7, "bad.example"), site(30, "worse.example")
+    controller, health, cluster, _, proxy, reports = start(items, ("bad", "worse"))
+    assert controller.compare()
+    assert len(proxy.has) == 38
+    assert proxy.checks < 40, "one by one"
+    left_out = {one.ingress for one in reports.problems if "left out" in one.message}
+    assert left_out == {"shop/n07", "shop/n30"}
+    assert health.answer("/readyz")[0] == 200
+    # They stay out until they are others.
+    before = proxy.checks
+    assert controller.compare()
+    assert proxy.checks - before == 1
+    cluster.told.ingresses["shop/n07"] = objects.ingress(site(7, "good.example"))
+    assert controller.compare()
+    assert len(proxy.has) == 39
+
+
+def test_when_it_is_nobodys_fault_those_before_hold(start, capsys):
+    controller, health, _, _, proxy, _ = start([site(1, "a.example")])
+    assert controller.compare()
+    proxy.words = ("always",)
+    assert not controller.compare()
+    assert list(proxy.has) == ["a.example/"]
+    assert health.answer("/readyz")[0] == 200, "it takes requests as before"
+    metrics = dict(line.split() for line in health.answer("/metrics")[1].splitlines())
+    assert (metrics["metalk8s_ingress_stuck"], metrics["metalk8s_ingress_failures"]) == ("1", "1")
+
+
+def test_it_begins_when_it_knows_all(start):
+    controller, health, cluster, secrets, proxy, _ = start([site(1, "a.example")])
+    told, cluster.told = cluster.told, None
+    controller.compare()
+    assert (proxy.has, health.answer("/readyz")[0]) == (None, 503)
+    cluster.told, secrets.is_there = told, False
+    controller.compare()
+    assert (proxy.has, health.answer("/readyz")[0]) == (None, 503)
+    secrets.is_there = True
+    node_, cluster.told.nodes["one"] = cluster.told.nodes["one"], objects.Node("", "")
+    controller.compare()
+    assert proxy.has is None
+    cluster.told.nodes["one"] = node_
+    controller.compare()
+    assert health.answer("/readyz")[0] == 200
+    assert list(proxy.has) == ["a.example/"]
