@@ -20,6 +20,8 @@ AS_ROOT = {
     # Addresses and packet filter of the node, raw sockets for VRRP and ARP, groups of its scripts.
     "keepalived": {"keepalived": {"NET_ADMIN", "NET_RAW", "SETGID"}},
     "kube-proxy": {"kube-proxy": {"NET_ADMIN", "NET_RAW"}},
+    # As keepalived, without scripts; and the port of BGP.
+    "load-balancer-speaker": {"speaker": {"NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW"}},
     # Routes, a tunnel and the packet filter of the node.
     "pod-network": {"pod-network": {"NET_ADMIN"}},
 }
@@ -28,13 +30,17 @@ WRITABLE = {
     "etcd": {"/var/lib/etcd"},
     "kube-apiserver": {"/var/log/kube-audit"},
     "kube-proxy": {"/run/xtables.lock"},
+    "load-balancer-speaker": {"/run/metalk8s-load-balancer"},
     "pod-network": {"/etc/cni/net.d"},
     "salt-master": {"/etc/salt/pki/master", "/var/cache/salt/master"},
 }
 # Pods of the API server's, which read nothing here.
-DEPLOYED = {"ingress", "ingress-control-plane", "kube-dns", "kube-proxy", "pod-network"}
+DEPLOYED = {
+    *("ingress", "ingress-control-plane", "kube-dns", "kube-proxy", "load-balancer-allocator"),
+    *("load-balancer-speaker", "pod-network"),
+}
 # Pods that do without a machine: another one runs them.
-MOVING = {"kube-dns"}
+MOVING = {"kube-dns", "load-balancer-allocator"}
 # Arguments that would open a port without TLS, or to everybody.
 PLAIN = ("--insecure-port=", "--port=", "--insecure-bind-address=")
 # The one port without TLS, on loopback, where kubeadm has it for probes.
@@ -76,6 +82,8 @@ def test_all_are_looked_at(rendered: dict[str, Any], platform: str) -> None:
         "kube-dns",
         "kube-proxy",
         "kube-scheduler",
+        "load-balancer-allocator",
+        "load-balancer-speaker",
         "pod-network",
         "repositories",
         "salt-master",
