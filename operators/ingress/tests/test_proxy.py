@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 from bed import digest
@@ -13,7 +15,7 @@ from metalk8s_ingress import configuration, slots
 from metalk8s_ingress.certificates import read
 from metalk8s_ingress.haproxy import ProxyError
 from metalk8s_ingress.model import Backend
-from metalk8s_ingress.options import Options
+from metalk8s_ingress.options import CHOICES, Options
 from metalk8s_ingress.proxy import RejectedError
 from test_routes import built
 from things import ingress, rule, secret
@@ -217,3 +219,9 @@ def test_options():
     bad += [("ssl-redirect", "yes"), ("rewrite", "x")]
     found, problems = choose(bad)
     assert (found, len(problems)) == ({}, len(bad))
+
+
+def test_the_page_has_all_of_them():
+    page = (Path(__file__).parents[3] / "docs/explanation/ingress.md").read_text(encoding="utf-8")
+    table = page.partition("## Annotations")[2].partition("\n## ")[0]
+    assert re.findall(r"(?m)^\| `([a-z-]+)` \|", table) == list(CHOICES)
