@@ -8,7 +8,7 @@ the table and proves it)::
     debian, packages, redhat, repositories         packages, signed
     pulls, images, salt_tree, manual               what else goes on the medium
     locks, inputs, bill, medium, sources, proof    the medium, and what is said of it
-    compare, release, publication, updates         what becomes of it
+    compare, publication, updates, release         what becomes of it
     quality, testbed                               the project itself
     dodo, __main__, drawing                        doit, and its commands
 

@@ -30,9 +30,9 @@ ROOMS = (
     "sources",
     "proof",
     "compare",
-    "release",
     "publication",
     "updates",
+    "release",
     "quality",
     "testbed",
 )
