@@ -33,7 +33,7 @@ def place(tmp_path, monkeypatch, fake_program):
     monkeypatch.setattr(engine_service, "LOG", tmp_path / "dockerd.log")
     monkeypatch.setattr(engine_service, "SYSTEMD", tmp_path / "no-systemd")
     monkeypatch.setattr(engine_service, "BETWEEN_TRIES", 0.02)
-    monkeypatch.setattr(engine_service.machine, "SYSTEM_FOLDERS", ())
+    monkeypatch.setattr(engine_service.programs, "SYSTEM_FOLDERS", ())
     fake_program("docker", CONTEXT.format(socket))
     yield tmp_path
     pid = tmp_path / "pid"
