@@ -1,60 +1,44 @@
-"""The task list of ``./doit.sh``: assembled here, defined in ``buildchain/tasks``."""
+"""The task list of ``./doit.sh``: assembled here, defined in each room's ``steps.py``."""
 
-from buildchain import report
-from buildchain.errors import BuildError
-from buildchain.publication.steps import task_fetch, task_publish
-from buildchain.release.steps import task__release_gate, task_release
-from buildchain.signatures.steps import (
-    task__signatures_begin,
-    task_sign,
-    task_sign_import,
-    task_sign_request,
-)
-from buildchain.tasks import context
-from buildchain.tasks.check import task__iso_check, task_check
-from buildchain.tasks.diff import task_diff
-from buildchain.tasks.documents import task__documents_deploy, task_docs
-from buildchain.tasks.foundations import (
+from buildchain.compare.steps import task_diff, task_reproduce
+from buildchain.core import report
+from buildchain.core.errors import BuildError
+from buildchain.debian.steps import (
     task__apt_update,
     task__base_image,
     task__builder_image,
     task__debian_closure,
     task__debian_floor,
 )
-from buildchain.tasks.host import task_check_for, task_doctor, task_setup
-from buildchain.tasks.images import (
+from buildchain.images.steps import (
     task__image_build,
     task__image_dedup_layers,
     task__registry_config,
     task_images,
 )
-from buildchain.tasks.inputs import task_inputs, task_inputs_unpack
-from buildchain.tasks.iso import (
+from buildchain.inputs.steps import task_inputs, task_inputs_unpack
+from buildchain.locks.steps import task__lock_record, task_lock
+from buildchain.machine.steps import task_check_for, task_doctor, task_setup
+from buildchain.manual.steps import task__documents_deploy, task_docs
+from buildchain.medium.steps import (
     task__iso_bill,
     task__iso_blocks,
     task__iso_build,
     task__iso_digest,
-    task__iso_key,
     task__iso_populate,
     task__iso_product,
     task__iso_provenance,
     task__iso_release,
     task_iso,
     task_populate_iso,
-    task_reproduce,
     task_verify,
 )
-from buildchain.tasks.lock import task__lock_record, task_lock
-from buildchain.tasks.machine import task_machine
-from buildchain.tasks.package_repositories import (
-    task__package_check,
-    task__package_repository,
-    task__package_sign,
-    task_packaging,
-)
-from buildchain.tasks.packaging import task__build_packages
-from buildchain.tasks.pulls import task__image_pull, task__images_fetch
-from buildchain.tasks.quality import (
+from buildchain.packages.steps import task__build_packages
+from buildchain.project import context
+from buildchain.proof.steps import task__iso_check, task_check
+from buildchain.publication.steps import task_fetch, task_publish
+from buildchain.pulls.steps import task__image_pull, task__images_fetch
+from buildchain.quality.steps import (
     task__dev_environment,
     task__salt_environment,
     task_bench,
@@ -64,18 +48,32 @@ from buildchain.tasks.quality import (
     task_test,
     task_test_fresh,
 )
-from buildchain.tasks.redhat import task__redhat_closure
-from buildchain.tasks.salt_tree import task__salt_tree_deploy, task_salt_tree
-from buildchain.tasks.sources import (
+from buildchain.redhat.steps import task__package_sign, task__redhat_closure
+from buildchain.release.steps import task__release_gate, task_release
+from buildchain.repositories.steps import (
+    task__package_check,
+    task__package_repository,
+    task_packaging,
+)
+from buildchain.salt_tree.steps import task__salt_tree_deploy, task_salt_tree
+from buildchain.signatures.steps import (
+    task__iso_key,
+    task__signatures_begin,
+    task_sign,
+    task_sign_import,
+    task_sign_request,
+)
+from buildchain.sources.steps import (
     task__sources_build,
     task__sources_digest,
     task__sources_populate,
     task__sources_sign,
     task_sources_iso,
 )
-from buildchain.tasks.vagrant import (
+from buildchain.testbed.steps import (
     task__testbed_image,
     task__vagrant_key,
+    task_machine,
     task_vagrant_restore,
     task_vagrant_up,
 )

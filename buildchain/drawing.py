@@ -10,9 +10,9 @@ from typing import Any
 
 from doit.cmd_base import DoitCmdBase
 
+from buildchain.core.receipt import write_whole
 from buildchain.manual import graph
-from buildchain.receipt import write_whole
-from buildchain.tasks.context import CALLED_FROM
+from buildchain.project.context import CALLED_FROM
 
 DRAWING = Path("docs/reference/tasks.svg")
 TITLE = "What the ISO is made by"

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain.actions.document_check import ELSEWHERE, LINK
-from buildchain.errors import BuildError
+from buildchain.core.errors import BuildError
+
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+ELSEWHERE = re.compile(r"[a-z]+:")  # https:, mailto:, data:
 
 CHAPTERS = "docs/site/chapters.toml"
 FIRST = "docs/README.md"

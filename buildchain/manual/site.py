@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from buildchain import process
-from buildchain.errors import CommandError, DocumentError
-from buildchain.layout import Layout
+from buildchain.core import process
+from buildchain.core.errors import CommandError, DocumentError
+from buildchain.core.layout import Layout
 from buildchain.manual import links, pages
 
 SETTINGS = "docs/site"  # conf.py, stylesheet, chapters

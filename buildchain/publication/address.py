@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from buildchain.errors import ConfigError
+from buildchain.core.errors import ConfigError
 from buildchain.publication import bucket, remote
 from buildchain.publication.folder import Folder
 from buildchain.publication.place import Place, Target

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from buildchain.errors import ConfigError, PlaceError
+from buildchain.core.errors import ConfigError, PlaceError
 from buildchain.publication.place import CHUNK, Absent, Target
 
 ADDRESS = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._+=-]+)*)/?")

@@ -16,13 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from buildchain import events
-from buildchain.actions.signing import Signer
-from buildchain.errors import ChecksumError, ConfigError, PlaceError
+from buildchain.core import events
+from buildchain.core.errors import ChecksumError, ConfigError, PlaceError
 from buildchain.publication import index, trust
 from buildchain.publication.index import Index
 from buildchain.publication.place import Absent, Target
 from buildchain.publication.trust import SIGNATURES, Trust
+from buildchain.signatures.signing import Signer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import events, receipt
-from buildchain.errors import ChecksumError, ConfigError, ContentError, PlaceError, SpaceError
+from buildchain.core import events, receipt
+from buildchain.core.errors import ChecksumError, ConfigError, ContentError, PlaceError, SpaceError
 from buildchain.publication import index, release, trust
 from buildchain.publication.folder import sync
 from buildchain.publication.index import LIST, SIGNATURE, Artefact, Entry, Index

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from buildchain.errors import SpaceError
+from buildchain.core.errors import SpaceError
 from buildchain.publication.place import CHUNK, Absent, Target, on_disk
 
 PART = ".part"

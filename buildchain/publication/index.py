@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from buildchain.errors import ConfigError
+from buildchain.core.errors import ConfigError
 
 NAME = "releases.json"
 SCHEMA = 1

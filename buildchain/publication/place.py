@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from buildchain.errors import PlaceError, SpaceError
+from buildchain.core.errors import PlaceError, SpaceError
 
 CHUNK = 1 << 20  # bytes
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import events
-from buildchain.actions.signing import Signer
-from buildchain.errors import ChecksumError, ConfigError, ContentError
+from buildchain.core import events
+from buildchain.core.errors import ChecksumError, ConfigError, ContentError
 from buildchain.publication import change, index
 from buildchain.publication.change import State
 from buildchain.publication.index import CHANNELS, Artefact, Entry, Index
 from buildchain.publication.place import Target
 from buildchain.publication.release import Release
 from buildchain.publication.trust import Trust
+from buildchain.signatures.signing import Signer
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import events, receipt
-from buildchain.errors import ContentError
+from buildchain.core import events, receipt
+from buildchain.core.errors import ContentError
 from buildchain.publication import index, trust
 from buildchain.publication.index import LIST, SIGNATURE, Artefact
 

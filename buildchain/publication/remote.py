@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from buildchain import process
-from buildchain.errors import BuildError, CommandError, ConfigError, PlaceError, ToolError
+from buildchain.core import process
+from buildchain.core.errors import BuildError, CommandError, ConfigError, PlaceError, ToolError
 from buildchain.publication import index
 from buildchain.publication.place import CHUNK, Absent, Target
 

@@ -16,17 +16,17 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from buildchain import events
-from buildchain.actions import signing
-from buildchain.actions.signing import Signer
-from buildchain.errors import ConfigError
+from buildchain.core import events
+from buildchain.core.errors import ConfigError
+from buildchain.core.step import READING, Task, guarded, title
+from buildchain.machine.steps import checks
+from buildchain.project.context import CALLED_FROM, Context, current
 from buildchain.publication import address, fetch, release
 from buildchain.publication.index import CHANNELS
 from buildchain.publication.publish import Publisher
 from buildchain.publication.trust import Trust
-from buildchain.targets.step import READING, Task, guarded, title
-from buildchain.tasks.context import CALLED_FROM, Context, current
-from buildchain.tasks.host import checks
+from buildchain.signatures import signing
+from buildchain.signatures.signing import Signer
 
 PUBLISH = "./doit.sh publish --to PLACE [--channel candidate|stable]"
 FETCH = "./doit.sh fetch --from PLACE -o FOLDER VERSION|CHANNEL"

@@ -1,6 +1,6 @@
 """Who signed an index, and that it does not go back.
 
-Programs: ``gpgv``, and what :mod:`buildchain.actions.signing` calls. On disk, in
+Programs: ``gpgv``, and what :mod:`buildchain.signatures.signing` calls. On disk, in
 ``CACHE_ROOT/publication``: ``<digest of a place's name>.json``, the serial number and digest of the
 newest index that was seen there.
 """
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import process
-from buildchain.actions.signing import Signer
-from buildchain.errors import CommandError, ConfigError, SigningError
+from buildchain.core import process
+from buildchain.core.errors import CommandError, ConfigError, SigningError
+from buildchain.core.receipt import write_whole
 from buildchain.publication import index
 from buildchain.publication.index import Index
 from buildchain.publication.place import Absent, Place
-from buildchain.receipt import write_whole
-from buildchain.tools import gpg
+from buildchain.signatures import gpg
+from buildchain.signatures.signing import Signer
 
 SIGNATURES = "signatures"
 LARGEST_SIGNATURE = 1 << 20  # bytes

@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from buildchain.errors import ConfigError, PlaceError
+from buildchain.core.errors import ConfigError, PlaceError
 from buildchain.publication.place import Absent, Place
 
 if TYPE_CHECKING:

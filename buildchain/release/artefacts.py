@@ -17,13 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buildchain import events, receipt
-from buildchain.actions import block_list, contents, difference, inventory, iso, provenance, signing
-from buildchain.actions.signing import Signer
-from buildchain.errors import ContentError
-from buildchain.layout import Layout
-from buildchain.receipt import write_whole
+from buildchain.compare import difference, inventory
+from buildchain.core import events, receipt
+from buildchain.core.errors import ContentError
+from buildchain.core.layout import Layout
+from buildchain.core.receipt import write_whole
+from buildchain.medium import block_list, contents, iso, provenance
 from buildchain.release import updates
+from buildchain.signatures import signing
+from buildchain.signatures.signing import Signer
 from buildchain.store.blobs import link
 from buildchain.updates.make import Image
 

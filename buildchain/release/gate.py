@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from buildchain.actions import lock, source
-from buildchain.errors import ReleaseError
-from buildchain.model import Version
-from buildchain.release import changelog, versions
-from buildchain.release.versions import Commit
-from buildchain.vulnerabilities import Table
+from buildchain.core.errors import ReleaseError
+from buildchain.medium import versions
+from buildchain.medium.versions import Commit
+from buildchain.project import source
+from buildchain.project.config import STRICT
+from buildchain.project.model import Version
+from buildchain.project.vulnerabilities import Table
+from buildchain.release import changelog
 
 SHOWN = 10  # changed files that are named
 FORM = "X.Y.Z, or X.Y.Z-rc.N for a candidate"
@@ -192,12 +194,12 @@ def _key(state: State) -> Iterator[Reason]:
 
 
 def _locks(state: State) -> Iterator[Reason]:
-    if state.lock_policy != lock.STRICT:
+    if state.lock_policy != STRICT:
         yield Reason(
             "LOCK_POLICY",
             f"{state.lock_policy}: packages that are not locked would be taken",
-            lock.STRICT,
-            f"Set LOCK_POLICY={lock.STRICT} or SIGNING_KEY, which implies it.",
+            STRICT,
+            f"Set LOCK_POLICY={STRICT} or SIGNING_KEY, which implies it.",
         )
     for problem in state.lock_problems:
         yield Reason(

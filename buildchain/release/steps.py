@@ -21,15 +21,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import events, vulnerabilities
-from buildchain.actions import contents, signing, source
-from buildchain.errors import BuildError, ContentError, LockError
-from buildchain.release import artefacts, changelog, gate, versions
+from buildchain.core import events
+from buildchain.core.errors import BuildError, ContentError, LockError
+from buildchain.core.step import READING, Removal, Task, guarded, remove_tree, title
+from buildchain.locks import steps as locks
+from buildchain.medium import contents, versions
+from buildchain.project import source, vulnerabilities
+from buildchain.project.context import CALLED_FROM, Context, current
+from buildchain.release import artefacts, changelog, gate
 from buildchain.release.artefacts import Release
 from buildchain.release.gate import Previous, State
-from buildchain.targets.step import READING, Removal, Task, guarded, remove_tree, title
-from buildchain.tasks import lock
-from buildchain.tasks.context import CALLED_FROM, Context, current
+from buildchain.signatures import signing
 from buildchain.updates import make
 from buildchain.updates.make import Image
 
@@ -150,7 +152,7 @@ def state_of(context: Context) -> State:
         signing_key=settings.signing_key,
         key_problem=key_problem,
         lock_policy=context.lock_policy,
-        lock_problems=tuple(lock.problems_of(context)),
+        lock_problems=tuple(locks.problems_of(context)),
         base_image=settings.base_image,
         table=vulnerabilities.read(context.layout.pins),
         changes_text=(root / changelog.NAME).read_text(encoding="utf-8"),
@@ -271,7 +273,7 @@ def _prove_built(context: Context, state: State) -> None:
             "checkout changed while it was built",
             solution="Leave the checkout alone and run ./doit.sh release again.",
         )
-    rolled = lock.replaced_file(context).read_text(encoding="utf-8")
+    rolled = locks.replaced_file(context).read_text(encoding="utf-8")
     if rolled:
         raise LockError("the build is made of packages that are not locked", details=rolled)
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from buildchain.actions import block_list, iso, signing
-from buildchain.actions.signing import Signer
-from buildchain.layout import Layout
-from buildchain.receipt import write_whole
+from buildchain.core.layout import Layout
+from buildchain.core.receipt import write_whole
+from buildchain.medium import block_list, iso
+from buildchain.signatures import signing
+from buildchain.signatures.signing import Signer
 from buildchain.store.blobs import link
 from buildchain.updates import make, pack
 from buildchain.updates.make import Image, Wish

@@ -1,4 +1,4 @@
-"""Signatures that are made on another machine, where the release key is.
+"""Keys and signatures, also those that are made on another machine, where the release key is.
 
 ::
 

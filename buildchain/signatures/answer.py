@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from buildchain.errors import SigningError
+from buildchain.core.errors import SigningError
 from buildchain.signatures import parcel, proof
 from buildchain.signatures.elsewhere import Elsewhere
 from buildchain.signatures.request import ANSWERS

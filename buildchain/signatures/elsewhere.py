@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import process
-from buildchain.errors import CommandError, SigningError, WaitingError
-from buildchain.signatures import proof
+from buildchain.core import process
+from buildchain.core.errors import CommandError, SigningError, WaitingError
+from buildchain.signatures import gpg, proof
 from buildchain.signatures.folder import Folder
 from buildchain.signatures.wanted import Wanted
-from buildchain.tools import gpg
 
 FRESH = re.compile(r"^\.(.+)\.new$")
 # Stands in for gpg where rpmsign calls it.

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain.receipt import write_whole
+from buildchain.core.receipt import write_whole
 from buildchain.signatures import wanted as table
 from buildchain.signatures.wanted import Wanted
 

@@ -78,7 +78,7 @@ def _is_one_signature(packet: bytes) -> bool:
 def form(kind: str, packet: bytes, content: bytes) -> bytes:
     """Return the signature file that GnuPG would have written.
 
-    :param kind: as :func:`buildchain.tools.gpg.argv_for_signature` names them.
+    :param kind: as :func:`buildchain.signatures.gpg.argv_for_signature` names them.
     :param content: what was signed.
     """
     if kind == "detached":

@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from buildchain.errors import SigningError
+from buildchain.core.errors import SigningError
 
 LARGEST = 64 << 20  # bytes of a file; MANIFEST of a medium has a line for each of its files
 MOST = 10_000  # members

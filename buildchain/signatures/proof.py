@@ -9,11 +9,10 @@ import datetime
 import tempfile
 from pathlib import Path
 
-from buildchain import process
-from buildchain.errors import CommandError
-from buildchain.signatures import packet
+from buildchain.core import process
+from buildchain.core.errors import CommandError
+from buildchain.signatures import gpg, packet
 from buildchain.signatures.wanted import Wanted
-from buildchain.tools import gpg
 
 SHA256 = 8  # hash algorithm, RFC 4880 9.4
 # Class of a signature, RFC 4880 5.2.1: of bytes, or of a text.

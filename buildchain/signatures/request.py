@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain.errors import SigningError
+from buildchain.core.errors import SigningError
 from buildchain.signatures import parcel
 from buildchain.signatures import wanted as table
 from buildchain.signatures.folder import Folder

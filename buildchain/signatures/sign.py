@@ -9,11 +9,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from buildchain import events, process
-from buildchain.errors import CommandError, SigningError
-from buildchain.signatures import parcel, request
+from buildchain.core import events, process
+from buildchain.core.errors import CommandError, SigningError
+from buildchain.signatures import gpg, parcel, request
 from buildchain.signatures.wanted import Wanted
-from buildchain.tools import gpg
 
 
 def sign(path: Path, output: Path) -> int:

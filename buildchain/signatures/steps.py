@@ -1,7 +1,8 @@
-"""The tasks around signatures that are made on another machine (``SIGNING_PUBLIC_KEY``).
+"""The public keys of a build, and signatures that are made elsewhere (``SIGNING_PUBLIC_KEY``).
 
 ::
 
+    _iso_key ──> all that signs, and ``keys/`` on the ISO
     iso ──> waits ──> sign_request ~~> sign.sh, or sign ~~> sign_import ──> iso
 
 Every step that signs comes after ``_signatures_begin``: what a run does not ask for is not wanted.
@@ -11,16 +12,18 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from buildchain import events
-from buildchain.actions import signing
-from buildchain.errors import ConfigError
-from buildchain.signatures import answer, request, sign
+from buildchain.core import events
+from buildchain.core.errors import ConfigError
+from buildchain.core.step import READING, Step, Task, guarded, title
+from buildchain.machine.steps import SIGNATURES, checks
+from buildchain.project.context import CALLED_FROM, Context, current
+from buildchain.signatures import answer, request, sign, signing
 from buildchain.signatures.folder import Folder
-from buildchain.targets.step import READING, Task, guarded, title
-from buildchain.tasks.context import CALLED_FROM, Context, current
-from buildchain.tasks.host import SIGNATURES, checks
+
+KEY = "_iso_key"
 
 
 def task__signatures_begin() -> Task:
@@ -140,3 +143,27 @@ def import_answers(context: Context, answers: list[Path]) -> int:
                 solution="Set it and SIGNING_KEY as for the build that wrote the request.",
             )
         return answer.accept(key.elsewhere, answers)
+
+
+def task__iso_key() -> Iterator[Task]:
+    """Write the public keys that check the ISO; makes a development key on first use."""
+    context = current()
+    introduction = context.config.key_introduction
+    files = (introduction, context.layout.public_keys)
+    yield Step(
+        context.layout,
+        KEY,
+        title("EXPORT", "public key"),
+        functools.partial(
+            signing.export_public_key, context.layout, context.config.signing_key, introduction
+        ),
+        inputs=tuple(file for file in files if file is not None),
+        config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
+        holds=functools.partial(
+            signing.is_exported_key_current,
+            context.layout,
+            context.config.signing_key,
+            context.layout.receipt(KEY),
+        ),
+        after=checks("gpg"),
+    ).task()

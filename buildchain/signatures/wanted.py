@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from buildchain.errors import SigningError
+from buildchain.core.errors import SigningError
 
 LINE = re.compile(
     r"([0-9a-f]{64}) (detached|armored|clear) (0|[1-9][0-9]{0,9}) ([0-9A-F]{40}) "
@@ -21,7 +21,7 @@ class Wanted:
     """One signature.
 
     :param sha256: of the bytes to sign.
-    :param kind: as :func:`buildchain.tools.gpg.argv_for_signature` names them.
+    :param kind: as :func:`buildchain.signatures.gpg.argv_for_signature` names them.
     :param date: of the signature, seconds since 1970.
     :param key: fingerprint of the primary key.
     :param what: for who reads the table; no part of what it is.

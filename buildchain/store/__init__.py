@@ -1,1 +1,1 @@
-"""Content-addressed storage of everything that is fetched."""
+"""Content-addressed storage of everything that is fetched, and pulls from registries."""

@@ -17,7 +17,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from buildchain.reference import Reference
+from buildchain.core.reference import Reference
 from buildchain.store.credentials import Credentials, Login
 from buildchain.store.retry import PASSING, TransferError, requested_pause
 from buildchain.store.transport import Origin, Transport, split

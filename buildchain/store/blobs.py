@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from buildchain import receipt
-from buildchain.errors import ChecksumError
+from buildchain.core import receipt
+from buildchain.core.errors import ChecksumError
 from buildchain.store import partial
 
 CHANGED = (
@@ -79,8 +79,8 @@ class Store:
     def take(self, pieces: Iterable[bytes], digest: str, *, origin: str, solution: str) -> Path:
         """Verify bytes as they come and put them into the store.
 
-        :param pieces: at most :data:`buildchain.receipt.CHUNK` bytes each; not read when the store
-            has the blob.
+        :param pieces: at most :data:`buildchain.core.receipt.CHUNK` bytes each; not read when the
+            store has the blob.
         :param digest: SHA-256 they must have together.
         :param origin: where they came from, for the error.
         :param solution: what to do when they have another one.

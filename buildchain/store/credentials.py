@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buildchain.errors import ConfigError
-from buildchain.reference import Reference
+from buildchain.core.errors import ConfigError
+from buildchain.core.reference import Reference
 
 # What a credential helper prints: (name of the helper, server address) to its output.
 Helper = Callable[[str, str], str]

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from buildchain import events
-from buildchain.errors import BuildError
+from buildchain.core import events
+from buildchain.core.errors import BuildError
 from buildchain.store.gate import MOST, Gate
 from buildchain.store.registry import Endpoint
 from buildchain.store.retry import ATTEMPTS, TransferError, pause

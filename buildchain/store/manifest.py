@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from buildchain.errors import ContentError
-from buildchain.reference import DIGEST
+from buildchain.core.errors import ContentError
+from buildchain.core.reference import DIGEST
 
 OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"

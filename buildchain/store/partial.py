@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from buildchain.receipt import CHUNK
+from buildchain.core.receipt import CHUNK
 
 UNIT = 8 << 20  # bytes; at most so many of each blob are fetched again after a kill
 

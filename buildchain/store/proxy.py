@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from buildchain.errors import ConfigError
+from buildchain.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import functools
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 
-from buildchain import events
-from buildchain.errors import BuildError, FetchError, SpaceError
+from buildchain.core import events
+from buildchain.core.errors import BuildError, FetchError, SpaceError
 from buildchain.store import partial
 from buildchain.store.blobs import Store
 from buildchain.store.jobs import Job, Jobs

@@ -14,7 +14,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from buildchain.reference import DIGEST, Reference
+from buildchain.core.reference import DIGEST, Reference
 from buildchain.store import manifest
 from buildchain.store.authentication import Authenticator
 from buildchain.store.manifest import Descriptor, Manifest

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
-from buildchain.reference import Reference
+from buildchain.core.reference import Reference
 from buildchain.store.authentication import Authenticator
 from buildchain.store.credentials import Credentials, Helper, standard_files
 from buildchain.store.registry import Endpoint, Registry

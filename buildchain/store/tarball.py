@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from buildchain.receipt import CHUNK
+from buildchain.core.receipt import CHUNK
 
 BLOCK = tarfile.BLOCKSIZE
 END = bytes(BLOCK)

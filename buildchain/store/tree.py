@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from buildchain.errors import ContentError
-from buildchain.reference import Reference
+from buildchain.core.errors import ContentError
+from buildchain.core.reference import Reference
 from buildchain.store import manifest
 from buildchain.store.blobs import Store
 from buildchain.store.manifest import ALL, Descriptor, Manifest

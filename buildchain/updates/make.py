@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from buildchain import events
-from buildchain.actions import block_list, iso
-from buildchain.actions.signing import Signer
-from buildchain.errors import ConfigError, ContentError
+from buildchain.core import events
+from buildchain.core.errors import ConfigError, ContentError
+from buildchain.medium import block_list, iso
 from buildchain.publication import index, trust
+from buildchain.signatures.signing import Signer
 from buildchain.updates import pack, recipe
 from buildchain.updates.pack import Listed, Manifest, Portion
 

@@ -13,12 +13,13 @@ import functools
 import os
 from pathlib import Path
 
-from buildchain import events
-from buildchain.actions import signing, source
-from buildchain.errors import ConfigError
-from buildchain.targets.step import READING, Task, guarded, title
-from buildchain.tasks.context import CALLED_FROM, Context, current
-from buildchain.tasks.host import checks
+from buildchain.core import events
+from buildchain.core.errors import ConfigError
+from buildchain.core.step import READING, Task, guarded, title
+from buildchain.machine.steps import checks
+from buildchain.project import source
+from buildchain.project.context import CALLED_FROM, Context, current
+from buildchain.signatures import signing
 from buildchain.updates import make
 from buildchain.updates.make import Wish
 

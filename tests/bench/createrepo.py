@@ -15,9 +15,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
-from buildchain.actions import repositories
-from buildchain.actions.signing import Signer
-from buildchain.tools import repository
+from buildchain.redhat import rpm_repository
+from buildchain.redhat.rpm_repository import argv_for_createrepo
+from buildchain.signatures.signing import Signer
 from tests.bench.verdict import at_most, seconds
 from tests.integration import el_mirror, stub_rpms
 from tests.integration.conftest import run
@@ -65,18 +65,16 @@ def compare(
         run(*argv)
 
     def sign() -> None:
-        repositories.sign_copies(scratch / "signed", packages, signer, epoch=EPOCH)
+        rpm_repository.sign_copies(scratch / "signed", packages, signer, epoch=EPOCH)
 
     def ours(*folders: str) -> None:
-        repositories.make_rpm_repositories(
+        rpm_repository.make_rpm_repositories(
             [scratch / name for name in folders], packages, nobody, epoch=EPOCH
         )
 
     contestants: dict[str, Callable[[], None]] = {
         PEER: lambda: bare(["createrepo_c", "--quiet", alone]),
-        "createrepo_c alone, our options": lambda: bare(
-            repository.argv_for_createrepo(alone, epoch=EPOCH)
-        ),
+        "createrepo_c alone, our options": lambda: bare(argv_for_createrepo(alone, epoch=EPOCH)),
         "ours, one release": lambda: ours("el8"),
         OURS: lambda: ours("el8", "el9"),
     }

@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 
-from buildchain import receipt
-from buildchain.actions import iso
-from buildchain.actions.iso import Medium
-from buildchain.model import Version
+from buildchain.core import receipt
+from buildchain.medium import iso
+from buildchain.medium.iso import Medium
+from buildchain.project.model import Version
 from tests.bench.verdict import at_most, seconds
 
 TARGET = 1.25  # times genisoimage and openssl

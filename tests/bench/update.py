@@ -22,12 +22,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from buildchain import receipt
-from buildchain.actions import block_list, signing
-from buildchain.actions.iso import CHECKSUMS, checksum_lines
-from buildchain.actions.signing import Signer
-from buildchain.layout import Layout
-from buildchain.tools import iso
+from buildchain.core import receipt
+from buildchain.core.layout import Layout
+from buildchain.medium import block_list, iso
+from buildchain.medium.iso import CHECKSUMS, checksum_lines
+from buildchain.signatures import signing
+from buildchain.signatures.signing import Signer
 from buildchain.updates import make
 from tests.bench.verdict import at_most, seconds
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from buildchain.actions import signing
-from buildchain.actions.signing import Signer
-from buildchain.layout import Layout
+from buildchain.core.layout import Layout
+from buildchain.signatures import signing
+from buildchain.signatures.signing import Signer
 from tests.integration.conftest import require, run
 
 EPOCH = 1793491200  # seconds since 1970

@@ -12,7 +12,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from buildchain import listing
+from buildchain.core import listing
 
 pytestmark = pytest.mark.integration
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from buildchain import catalog, listing
-from buildchain.actions import completeness, contents, floor
-from buildchain.tasks import context
+from buildchain.core import listing
+from buildchain.debian import floor
+from buildchain.medium import contents
+from buildchain.project import catalog, context
+from buildchain.proof import completeness
 from tests.integration.conftest import ROOT
 
 pytestmark = pytest.mark.integration

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import catalog
-from buildchain.actions import document_check
-from buildchain.tasks import context
+from buildchain.project import catalog, context
+from buildchain.proof import document_check
 from tests.documents import blocks, declared, places, session
 from tests.integration.conftest import ROOT, require, run
 from tests.testbed.machine import Machine

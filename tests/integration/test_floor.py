@@ -8,9 +8,11 @@ import re
 
 import pytest
 
-from buildchain import catalog, config
-from buildchain.actions import debian, floor, repositories, signing
-from buildchain.layout import Layout
+from buildchain.core.layout import Layout
+from buildchain.debian import archive, floor
+from buildchain.debian.deb_repository import make_deb_repository
+from buildchain.project import catalog, config
+from buildchain.signatures import signing
 from tests.integration.conftest import ROOT, require, run
 
 pytestmark = pytest.mark.integration
@@ -26,14 +28,14 @@ def test_every_role_installs_from_the_iso_alone(
     """APT works from outside: not even what it needs itself is in the root."""
     require("mmdebstrap", "apt-ftparchive", "gpg")
     cache = config.load(ROOT, dict(os.environ)).cache_root
-    files = debian.read_closure(build_root / "closures" / f"{floor.NAME}.json")
+    files = archive.read_closure(build_root / "closures" / f"{floor.NAME}.json")
     layout = Layout(ROOT, tmp_path / "build", cache, "metalk8s")
-    debian.list_closure(layout, floor.NAME, files, ())
+    archive.list_closure(layout, floor.NAME, files, ())
     tmp_path.chmod(0o755)
     with signing.signer(Layout(ROOT, layout.build, tmp_path / "key", "metalk8s"), "") as signer:
-        machine = repositories.make_deb_repository(
+        machine = make_deb_repository(
             tmp_path / "machine",
-            debian.link_closure(layout, floor.NAME, tmp_path / "debs"),
+            archive.link_closure(layout, floor.NAME, tmp_path / "debs"),
             signer,
             suite=PINS.suite,
             architecture=PINS.architecture,

@@ -11,8 +11,8 @@ import pathlib
 
 import pytest
 
-from buildchain.actions import fresh
-from buildchain.tasks import context
+from buildchain.project import context
+from buildchain.quality import fresh
 from tests.integration.conftest import ROOT, require
 
 pytestmark = [pytest.mark.integration, pytest.mark.soak]

@@ -9,9 +9,9 @@ import subprocess
 
 import pytest
 
-from buildchain.actions import iso
-from buildchain.actions.iso import Medium
-from buildchain.model import Version
+from buildchain.medium import iso
+from buildchain.medium.iso import Medium
+from buildchain.project.model import Version
 from tests.integration.conftest import require, run
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from buildchain import catalog
+from buildchain.project import catalog
 from tests.integration.conftest import ROOT, Registry, require, run
 
 pytestmark = pytest.mark.integration

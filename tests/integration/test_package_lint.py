@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from buildchain import catalog
+from buildchain.project import catalog
 from tests.integration.conftest import ROOT, require
 
 pytestmark = pytest.mark.integration

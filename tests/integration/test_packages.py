@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import catalog
-from buildchain.actions import closures, signing
-from buildchain.errors import ContentError
-from buildchain.layout import Layout
-from buildchain.tools import repository
+from buildchain.core.errors import ContentError
+from buildchain.core.layout import Layout
+from buildchain.debian.deb_repository import COMPONENT, argv_for_release
+from buildchain.project import catalog
+from buildchain.repositories import closures
+from buildchain.signatures import signing
 from tests.integration.conftest import ROOT, require, run
 from tests.integration.test_iso import APT_SOURCE, in_clean_root
 
@@ -79,7 +80,7 @@ def editable(
     layout.floor_status.parent.mkdir(parents=True)
     layout.floor_status.write_bytes((build_root / "floor" / "status").read_bytes())
     repo = folder / "repository"
-    (repo / "dists" / PINS.suite / repository.COMPONENT / "binary-amd64").mkdir(parents=True)
+    (repo / "dists" / PINS.suite / COMPONENT / "binary-amd64").mkdir(parents=True)
     with signing.signer(layout, "") as signer:
         signer.export(folder, "key")
         yield layout, repo, signer
@@ -88,10 +89,10 @@ def editable(
 def write_index(layout: Layout, repo: pathlib.Path, signer: signing.Signer, text: str) -> None:
     """Write and sign the index of a repository whose packages nobody looks at."""
     dist = repo / "dists" / PINS.suite
-    (dist / repository.COMPONENT / "binary-amd64" / "Packages").write_text(text, encoding="utf-8")
+    (dist / COMPONENT / "binary-amd64" / "Packages").write_text(text, encoding="utf-8")
     (dist / "Release").unlink(missing_ok=True)
     (dist / "InRelease").unlink(missing_ok=True)
-    argv = repository.argv_for_release(
+    argv = argv_for_release(
         f"dists/{PINS.suite}", suite=PINS.suite, architecture="amd64", label="test", epoch=1
     )
     (dist / "Release").write_text(run(*argv, cwd=repo), encoding="utf-8")

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import config
-from buildchain.actions import pulls
-from buildchain.errors import SigningError
-from buildchain.layout import Layout
-from buildchain.model import PulledImage
+from buildchain.core.errors import SigningError
+from buildchain.core.layout import Layout
+from buildchain.project import config
+from buildchain.project.model import PulledImage
+from buildchain.pulls import fetch
 from buildchain.store.blobs import Store
 from tests.integration.conftest import require, run
 from tests.registries import faulty, image_set, killing, local
@@ -64,9 +64,9 @@ def settings(served: Served, **more: str) -> config.Config:
 
 
 def make(layout: Layout, served: Served, images: list[PulledImage]) -> None:
-    facts = pulls.fetch(layout, images, settings(served)).facts
+    facts = fetch.fetch(layout, images, settings(served)).facts
     for image in images:
-        pulls.lay_out(layout, image, facts[image.name])
+        fetch.lay_out(layout, image, facts[image.name])
 
 
 def test_every_image_arrives(served: Served, layout: Layout) -> None:
@@ -161,9 +161,9 @@ def test_a_signature_policy_is_kept(
     monkeypatch.setenv("HOME", str(signed["home"]))
     by_name = {image.name: image for image in served.pins()}
     strict = settings(served, SIGNATURE_POLICY=str(signed["policy"]))
-    pulls.fetch(layout, [by_name["static-1"]], strict)
+    fetch.fetch(layout, [by_name["static-1"]], strict)
     with pytest.raises(SigningError, match=r"does not allow 1 of 1 images: static-2: .*signature"):
-        pulls.fetch(layout, [by_name["static-2"]], strict)
+        fetch.fetch(layout, [by_name["static-2"]], strict)
 
 
 def test_a_policy_costs_no_layer(tmp_path: pathlib.Path, layout: Layout) -> None:
@@ -180,7 +180,7 @@ def test_a_policy_costs_no_layer(tmp_path: pathlib.Path, layout: Layout) -> None
             PulledImage("arm", f"{registry.address}/multi:1.0", several, "1", ("linux/arm64",)),
             PulledImage("all", f"{registry.address}/multi:1.0", several, "1", ("all",)),
         ]
-        pulls.fetch(
+        fetch.fetch(
             layout,
             found,
             config.load(

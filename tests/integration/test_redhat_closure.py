@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import receipt
-from buildchain.actions import redhat
-from buildchain.actions.redhat import System
-from buildchain.errors import BuildError, ChecksumError, FetchError, PinError, SigningError
-from buildchain.layout import Layout
-from buildchain.model import RedhatFile, RedhatRepository
+from buildchain.core import receipt
+from buildchain.core.errors import BuildError, ChecksumError, FetchError, PinError, SigningError
+from buildchain.core.layout import Layout
+from buildchain.project.model import RedhatFile, RedhatRepository
+from buildchain.redhat import closure
+from buildchain.redhat.closure import System
 from buildchain.store.blobs import Store
 from tests.integration import el_mirror, stub_rpms
 from tests.integration.conftest import require
@@ -144,7 +144,7 @@ def test_what_is_needed_besides_the_minimal_os(
     layout: Layout, mirror: pathlib.Path, server: Server, vendor: Key, release: str, scheme: str
 ) -> None:
     url = server.url if scheme == "http" else mirror.as_uri()
-    files = redhat.resolve(layout, "node", system(url, vendor, mirror, release), ["kubelet"])
+    files = closure.resolve(layout, "node", system(url, vendor, mirror, release), ["kubelet"])
     # Neither ours nor the minimal OS with its needs nor what is only recommended.
     assert names(files) == CLOSURES[release]
     for file in files:
@@ -161,20 +161,20 @@ def test_a_second_time_nothing_is_downloaded_but_the_head_of_the_metadata(
     layout: Layout, mirror: pathlib.Path, server: Server, vendor: Key
 ) -> None:
     target = system(server.url, vendor, mirror)
-    first = redhat.resolve(layout, "node", target, ["kubelet"])
+    first = closure.resolve(layout, "node", target, ["kubelet"])
     server.requests.clear()
-    assert redhat.resolve(layout, "node", target, ["kubelet"]) == first
+    assert closure.resolve(layout, "node", target, ["kubelet"]) == first
     assert {path.rsplit("/", 1)[1] for path in server.requests} <= {"repomd.xml", "repomd.xml.asc"}
 
 
 def test_a_list_can_be_written_read_and_linked(
     layout: Layout, mirror: pathlib.Path, vendor: Key, tmp_path: pathlib.Path
 ) -> None:
-    files = redhat.resolve(layout, "node", system(mirror.as_uri(), vendor, mirror), ["kubelet"])
-    made = redhat.list_closure(layout, "node-el8", files, ())
+    files = closure.resolve(layout, "node", system(mirror.as_uri(), vendor, mirror), ["kubelet"])
+    made = closure.list_closure(layout, "node-el8", files, ())
     assert made.facts == {"packages": 3, "replaced": []}
-    assert redhat.read_closure(layout.closure("node-el8")) == files
-    linked = redhat.link_closure(layout, "node-el8", tmp_path / "linked")
+    assert closure.read_closure(layout.closure("node-el8")) == files
+    linked = closure.link_closure(layout, "node-el8", tmp_path / "linked")
     assert [path.name for path in linked] == [file.file for file in files]
 
 
@@ -186,7 +186,7 @@ def test_progress_is_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, logger="metalk8s.build"):
-        redhat.resolve(layout, "node", system(server.url, vendor, mirror), ["kubelet"])
+        closure.resolve(layout, "node", system(server.url, vendor, mirror), ["kubelet"])
     told = [record.progress for record in caplog.records if hasattr(record, "progress")]
     assert [(p.subject, p.done, p.total) for p in told] == [
         ("RPMs for node", done, 3) for done in (1, 2, 3)
@@ -197,33 +197,33 @@ def test_locked_versions_are_fetched_again_from_nothing(
     layout: Layout, mirror: pathlib.Path, server: Server, vendor: Key
 ) -> None:
     target = system(server.url, vendor, mirror)
-    files = redhat.resolve(layout, "node", target, ["kubelet"])
+    files = closure.resolve(layout, "node", target, ["kubelet"])
     shutil.rmtree(layout.store)
     server.requests.clear()
-    assert redhat.fetch_exactly(layout, "node", target, files)
+    assert closure.fetch_exactly(layout, "node", target, files)
     assert server.fetched() == sorted(file.file for file in files)
     server.requests.clear()
-    assert redhat.fetch_exactly(layout, "node", target, files)
+    assert closure.fetch_exactly(layout, "node", target, files)
     assert server.requests == [], "the store has them"
 
 
 def test_a_locked_version_that_is_gone(layout: Layout, mirror: pathlib.Path, vendor: Key) -> None:
     target = system(mirror.as_uri(), vendor, mirror)
-    files = redhat.resolve(layout, "node", target, ["kubelet"])
+    files = closure.resolve(layout, "node", target, ["kubelet"])
     shutil.rmtree(layout.store)
     older = tuple(dataclasses.replace(file, release="0") for file in files)
-    assert not redhat.fetch_exactly(layout, "node", target, older)
+    assert not closure.fetch_exactly(layout, "node", target, older)
 
 
 def test_a_locked_version_with_other_bytes(
     layout: Layout, mirror: pathlib.Path, vendor: Key
 ) -> None:
     target = system(mirror.as_uri(), vendor, mirror)
-    files = redhat.resolve(layout, "node", target, ["kubelet"])
+    files = closure.resolve(layout, "node", target, ["kubelet"])
     shutil.rmtree(layout.store)
     other = tuple(dataclasses.replace(file, sha256="0" * 64) for file in files)
     with pytest.raises(ChecksumError, match=r"AppStream: conntrack-tools-.*expected SHA-256 000"):
-        redhat.fetch_exactly(layout, "node", target, other)
+        closure.fetch_exactly(layout, "node", target, other)
     assert not Store(layout.store).has("0" * 64)
 
 
@@ -235,12 +235,12 @@ def test_metadata_without_signature_are_taken_where_the_pins_say_so(
     target = system(mirror.as_uri(), vendor, mirror)
     for name in ("BaseOS", "AppStream"):
         target = changed(target, name, is_signed=False)
-    assert names(redhat.resolve(layout, "node", target, ["kubelet"])) == CLOSURES["8"]
+    assert names(closure.resolve(layout, "node", target, ["kubelet"])) == CLOSURES["8"]
 
 
 def refused(layout: Layout, target: System, *wanted: str) -> BuildError:
     with pytest.raises(BuildError) as caught:
-        redhat.resolve(layout, "node", target, wanted or ("kubelet",))
+        closure.resolve(layout, "node", target, wanted or ("kubelet",))
     assert "\n" not in caught.value.reason
     assert caught.value.solution
     stored = [path for path in layout.store.rglob("*") if path.is_file()]
@@ -290,7 +290,7 @@ def test_a_repository_that_went_away_is_not_served_from_memory(
     layout: Layout, mirror: pathlib.Path, vendor: Key
 ) -> None:
     target = system(mirror.as_uri(), vendor, mirror)
-    redhat.resolve(layout, "node", target, ["kubelet"])
+    closure.resolve(layout, "node", target, ["kubelet"])
     shutil.rmtree(layout.store)
     shutil.rmtree(mirror / "8" / "AppStream")
     assert "repository AppStream" in refused(layout, target).reason
@@ -361,7 +361,7 @@ def test_a_blob_of_the_store_is_not_trusted_because_metadata_name_it(
     vendor.publish(folder)
     Store(layout.store).add(package, receipt.sha256(package), origin="another build")
     with pytest.raises(SigningError, match=r"libmnl-1\.0\.4-1\.noarch\.rpm: it is not signed"):
-        redhat.resolve(layout, "node", system(mirror.as_uri(), vendor, mirror), ["kubelet"])
+        closure.resolve(layout, "node", system(mirror.as_uri(), vendor, mirror), ["kubelet"])
 
 
 @pytest.mark.parametrize("how", ["truncated", "changed", "absent"])

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain.actions import lock, redhat, redhat_lock
-from buildchain.actions.lock import Entry, Locked
-from buildchain.actions.redhat import System
-from buildchain.errors import LockError
-from buildchain.layout import Layout
-from buildchain.model import RedhatFile, RedhatRepository
+from buildchain.core.errors import LockError
+from buildchain.core.layout import Layout
+from buildchain.debian import lock
+from buildchain.debian.lock import Entry, Locked
+from buildchain.project.model import RedhatFile, RedhatRepository
+from buildchain.redhat import closure
+from buildchain.redhat import lock as redhat_lock
+from buildchain.redhat.closure import System
 from tests.integration import el_mirror, stub_rpms
 from tests.integration.conftest import require
 from tests.integration.el_mirror import Key, Server
@@ -62,7 +64,7 @@ def system(server: Server, vendor: Key) -> System:
 def locked(layout: Layout, system: System, tmp_path: pathlib.Path, server: Server) -> Locked:
     """Lock the set `node` at what the mirror has, and empty the store."""
     made = Locked(tmp_path / "redhat.lock", "roll")
-    files = redhat.resolve(layout, "node", system, ["iptables"])
+    files = closure.resolve(layout, "node", system, ["iptables"])
     on = redhat_lock.foundation(system)
     lock.refresh(made, {"node": Entry(("iptables",), on, files)}, RedhatFile)
     shutil.rmtree(layout.store)
@@ -97,7 +99,7 @@ def test_locked_packages_are_fetched_though_newer_ones_exist(
     move_on(tmp_path, vendor, keep=True)
     made = redhat_lock.close(layout, strict(locked), "node", system, ["iptables"])
     assert made.facts == {"packages": 2, "replaced": []}
-    assert "1.el8" in {file.release for file in redhat.read_closure(layout.closure("node"))}
+    assert "1.el8" in {file.release for file in closure.read_closure(layout.closure("node"))}
 
 
 def test_locked_packages_in_the_store_need_no_network(

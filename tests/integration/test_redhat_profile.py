@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from buildchain import catalog
+from buildchain.project import catalog
 from tests.integration import el_mirror, stub_rpms
 from tests.integration.checkout import Checkout
 from tests.integration.conftest import ROOT, require, run
@@ -181,9 +181,9 @@ def test_a_profile_with_mirrors(site: Site, tmp_path: pathlib.Path) -> None:
 
 # The check alone, on a repository that was spoilt since it was made.
 CHECK = """
-from buildchain.tasks import package_repositories
-from buildchain.tasks.context import current
-package_repositories._check_redhat(current())
+from buildchain.repositories import steps
+from buildchain.project.context import current
+steps._check_redhat(current())
 """
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import config, receipt
-from buildchain.actions import pulls, registry
-from buildchain.layout import Layout
-from buildchain.model import PulledImage
+from buildchain.core import receipt
+from buildchain.core.layout import Layout
+from buildchain.images import registry
+from buildchain.project import config
+from buildchain.project.model import PulledImage
+from buildchain.pulls import fetch
 from tests.integration.conftest import ROOT, Registry, serving
 from tests.registries import faulty, image_set
 
@@ -44,11 +46,11 @@ def pulled(
             referrers=True,
             aliases=("org/multi:latest",),
         )
-        facts = pulls.fetch(
+        facts = fetch.fetch(
             layout, [pin], config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": source.address})
         ).facts
     made_by = layout.receipt("_image_pull:org/multi")
-    receipt.write(made_by, layout.build, pulls.lay_out(layout, pin, facts["org/multi"]))
+    receipt.write(made_by, layout.build, fetch.lay_out(layout, pin, facts["org/multi"]))
     made = registry.generate(layout, "1.0", [made_by])
     parts = {"images": layout.images, "registry-config.inc": made.paths[0]}
     for folder in (scratch, layout.build, *scratch.parents[:2]):

@@ -16,13 +16,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain import events
-from buildchain.actions import reproduce
-from buildchain.errors import ContentError, LockError
-from buildchain.layout import Layout
-from buildchain.tasks import context as contexts
-from buildchain.tasks import inputs as inputs_tasks
-from buildchain.tasks.context import Context
+from buildchain.compare import reproduce
+from buildchain.core import events
+from buildchain.core.errors import ContentError, LockError
+from buildchain.core.layout import Layout
+from buildchain.inputs import steps as inputs
+from buildchain.project import context as contexts
+from buildchain.project.context import Context
 from tests.integration.checkout import Checkout
 from tests.integration.conftest import ROOT, require, run
 
@@ -56,10 +56,10 @@ def cloned(scratch: pathlib.Path, build_root: pathlib.Path, *shared: str) -> Ite
     # What ./doit.sh inputs does; the build root is the test runner's as long as it runs.
     context = contexts.load(ROOT, {**os.environ, "BUILD_ROOT": str(build_root)})
     try:
-        inputs_tasks.pack(context, archive)
+        inputs.pack(context, archive)
     except LockError:
         context = as_locked(scratch / "here", build_root, context.layout.cache)
-        inputs_tasks.pack(context, archive)
+        inputs.pack(context, archive)
     folder = copy_of(context.layout.root, scratch / "elsewhere")
     other = scratch / "cache"
     other.mkdir()

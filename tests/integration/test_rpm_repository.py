@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from buildchain import catalog
-from buildchain.tools import rpm, rpmkeys
+from buildchain.packages import rpm
+from buildchain.project import catalog
+from buildchain.redhat import rpmkeys
 from tests.integration import el_mirror, stub_rpms
 from tests.integration.conftest import ROOT, require, run
 from tests.integration.el_mirror import Key

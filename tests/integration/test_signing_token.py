@@ -15,12 +15,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from buildchain.actions import repositories, signing
-from buildchain.errors import SigningError, WaitingError
-from buildchain.layout import Layout
-from buildchain.signatures import answer, request, sign
+from buildchain.core.errors import SigningError, WaitingError
+from buildchain.core.layout import Layout
+from buildchain.redhat import rpm_repository
+from buildchain.signatures import answer, gpg, request, sign, signing
 from buildchain.signatures.folder import Folder
-from buildchain.tools import gpg
 from tests.integration import stub_rpms
 from tests.integration.conftest import require, run
 from tests.integration.stub_rpms import Stub
@@ -145,7 +144,7 @@ def make(
             with contextlib.suppress(WaitingError):
                 signer.sign(file, file.with_suffix(".sig"), epoch=EPOCH, kind=kind)
         with contextlib.suppress(WaitingError):
-            repositories.sign_copies(folder / "rpms", rpms, signer, epoch=EPOCH)
+            rpm_repository.sign_copies(folder / "rpms", rpms, signer, epoch=EPOCH)
     names = [*folder.glob("*.sig"), *folder.glob("rpms/*")]
     return {path.name: path.read_bytes() for path in names}
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import pytest
 
-from buildchain import listing, receipt
-from buildchain.actions import bundles, lock
-from buildchain.model import DebianFile
-from buildchain.tasks import context as contexts
-from buildchain.tasks import iso as iso_tasks
-from buildchain.tasks.context import Context
+from buildchain.core import listing, receipt
+from buildchain.debian import lock
+from buildchain.debian.archive import closure_name
+from buildchain.medium import steps as medium
+from buildchain.packages import bundles
+from buildchain.project import context as contexts
+from buildchain.project.context import Context
+from buildchain.project.model import DebianFile
 from tests.integration.conftest import ROOT, run
 
 pytestmark = pytest.mark.integration
@@ -103,12 +105,12 @@ def tracked() -> set[pathlib.Path]:
 def test_every_file_of_the_iso_has_one_maker(graph: Graph, iso_tree: pathlib.Path) -> None:
     """What is on the medium is what a step said it made, byte for byte."""
     made: dict[str, str] = {}
-    for part in iso_tasks.parts(graph.context):
+    for part in medium.parts(graph.context):
         assert part.receipt in graph.makers
         for path, digest in graph.outputs(graph.makers[part.receipt]).items():
             source = graph.context.layout.build / path
             if source == part.source or part.source in source.parents:
-                target = iso_tasks.iso._target(part, source)
+                target = medium.iso._target(part, source)
                 assert target not in made
                 made[target] = digest
     text = (iso_tree / listing.NAME).read_text(encoding="utf-8")
@@ -118,7 +120,7 @@ def test_every_file_of_the_iso_has_one_maker(graph: Graph, iso_tree: pathlib.Pat
 
 def test_behind_every_step_is_the_repository(graph: Graph, tracked: set[pathlib.Path]) -> None:
     """No step reads a file that is neither tracked nor made by another step."""
-    reached = graph.behind({iso_tasks.POPULATE})
+    reached = graph.behind({medium.POPULATE})
     strangers = {
         f"{step}: {path}"
         for step in reached
@@ -144,7 +146,7 @@ def test_every_package_of_the_archive_is_a_line_of_the_lock(
     recorded = lock.read(iso_tree / "lock" / "debian.lock", DebianFile)
     replaced = (iso_tree / "lock" / "replaced.txt").read_text(encoding="utf-8").splitlines()
     pinned = lock.read(layout.pins / graph.context.config.profile / "debian.lock", DebianFile)
-    closures = {s.partition(":")[2] for s in graph.behind({iso_tasks.POPULATE}) if "_closure:" in s}
+    closures = {s.partition(":")[2] for s in graph.behind({medium.POPULATE}) if "_closure:" in s}
     assert closures == recorded.keys()
     for name in closures:
         [path] = graph.outputs(f"_debian_closure:{name}")
@@ -188,5 +190,5 @@ def test_every_source_is_pinned_or_ours(graph: Graph, tracked: set[pathlib.Path]
                         found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
                         assert listed[pathlib.Path(member.name).name] == found
             else:
-                closure = layout.receipt(f"_debian_closure:{bundles.closure_name(package)}")
+                closure = layout.receipt(f"_debian_closure:{closure_name(package)}")
                 assert closure in graph.inputs[step]

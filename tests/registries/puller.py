@@ -20,10 +20,10 @@ BEGUN = "begun"
 
 def main(file: Path) -> None:
     begun = time.monotonic()
-    from buildchain import config
-    from buildchain.actions import pulls
-    from buildchain.layout import Layout
-    from buildchain.model import PulledImage
+    from buildchain.core.layout import Layout
+    from buildchain.project import config
+    from buildchain.project.model import PulledImage
+    from buildchain.pulls import fetch
     from buildchain.store import partial
 
     job = json.loads(file.read_text())
@@ -36,11 +36,11 @@ def main(file: Path) -> None:
     for name, reference in job["images"].items():
         place, _, digest = reference.partition("@")
         images.append(PulledImage(name.rpartition(":")[0], place, digest))
-    facts = pulls.fetch(layout, images, settings).facts
+    facts = fetch.fetch(layout, images, settings).facts
     for image in images:
         fact = facts[image.name]
         assert isinstance(fact, dict)
-        pulls.lay_out(layout, image, fact)
+        fetch.lay_out(layout, image, fact)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({
         "seconds": time.monotonic() - begun,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from buildchain import reference
+from buildchain.core import reference
 from buildchain.store import pull
 from buildchain.store.blobs import Store
 from buildchain.store.sources import Access, Sources

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from buildchain import catalog
+from buildchain.project import catalog
 
 from .conftest import MACHINES, TREE
 from .test_tree import ROLES, files_of

@@ -16,10 +16,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from buildchain import events
-from buildchain.actions import signing
-from buildchain.layout import Layout
-from buildchain.tasks import context
+from buildchain.core import events
+from buildchain.core.layout import Layout
+from buildchain.project import context
+from buildchain.signatures import signing
 from tests.unit import bootstrap, engine_api
 from tests.unit.archive import Archive
 from tests.unit.repairs import WHOLE, Copies, Home
@@ -36,7 +36,7 @@ def _clean_machine(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Take away what the developer's shell has set and what would leave the machine."""
-    from buildchain import config
+    from buildchain.project import config
 
     for option in config.OPTIONS:
         monkeypatch.delenv(option.name, raising=False)

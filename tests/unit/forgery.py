@@ -9,10 +9,11 @@ import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from buildchain.actions import debian, inputs, lock
-from buildchain.actions.lock import Entry, Locked
-from buildchain.layout import Layout
-from buildchain.model import DebianFile
+from buildchain.core.layout import Layout
+from buildchain.debian import archive, lock
+from buildchain.debian.lock import Entry, Locked
+from buildchain.inputs import archive as inputs
+from buildchain.project.model import DebianFile
 from buildchain.store.blobs import Store
 
 EVIL = b"what the attacker wants on every node"
@@ -38,7 +39,7 @@ class Site:
 
     def resolution(self, name: str) -> Path:
         status = None if name == "base" else self.layout.base_status
-        return debian.resolution(self.layout, self.wanted[name], status)
+        return archive.resolution(self.layout, self.wanted[name], status)
 
     def close(self, name: str) -> None:
         """Do what the build does for a set."""
@@ -63,8 +64,8 @@ def site(layout: Layout, real: Path) -> Site:
             contents[sha(content)] = content
             files.append(dataclasses.replace(file, sha256=sha(content), size=len(content)))
         entries[name] = Entry(entry.wanted, "", tuple(files))
-    base = debian.list_text(entries["base"].packages)
-    debian.list_closure(layout, "base", entries["base"].packages, ())
+    base = archive.list_text(entries["base"].packages)
+    archive.list_closure(layout, "base", entries["base"].packages, ())
     on = {name: "" if name == "base" else sha(base.encode()) for name in entries}
     entries = {n: Entry(e.wanted, on[n], e.packages) for n, e in entries.items()}
     locked = Locked(layout.build / "debian.lock", "roll", "")
@@ -84,7 +85,7 @@ class Archive:
         self.members: list[tuple[tarfile.TarInfo | str, bytes]] = []
         for name, entry in sorted(site.entries.items()):
             place = site.resolution(name).relative_to(site.layout.cache).as_posix()
-            self.members.append((place, debian.list_text(entry.packages).encode()))
+            self.members.append((place, archive.list_text(entry.packages).encode()))
         self.members += [(name_of(c), c) for c in sorted(set(site.contents.values()))]
         self.honest = self.index()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.actions import block_list
+from buildchain.medium import block_list
 
 BLOCK, PORTION = 2048, 32 * 2048
 # Not a multiple of a block.

@@ -63,7 +63,7 @@ def namespace_of(
     build: Path, tasks: Callable[[], Iterable[dict[str, object]]]
 ) -> dict[str, object]:
     """Return the namespace of a dodo file that has these tasks."""
-    from buildchain import report
+    from buildchain.core import report
 
     def task_all() -> Iterable[dict[str, object]]:
         yield from tasks()

@@ -9,12 +9,14 @@ import pytest
 import yaml
 from metalk8s_bootstrap.subject import RECORD
 
-from buildchain import receipt
-from buildchain.actions import iso, signing
-from buildchain.actions.iso import Medium, Part
-from buildchain.model import Version
-from buildchain.receipt import Made
-from tests.unit.test_actions_iso import EPOCH, make
+from buildchain.core import receipt
+from buildchain.core.parts import Part
+from buildchain.core.receipt import Made
+from buildchain.medium import iso
+from buildchain.medium.iso import Medium
+from buildchain.project.model import Version
+from buildchain.signatures import signing
+from tests.unit.medium.test_iso import EPOCH, make
 
 SCRIPTS = ("bootstrap.sh", "verify.sh", "metalk8s_bootstrap")
 YAML = "opt/metalk8s/salt/lib/python3.11/site-packages/yaml"

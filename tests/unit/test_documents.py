@@ -11,14 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildchain import catalog, receipt
-from buildchain.actions import document_check, documents, salt_tree
-from buildchain.actions.medium_check import Check
-from buildchain.layout import Layout
+from buildchain.core import receipt
+from buildchain.core.layout import Layout
+from buildchain.manual import documents
+from buildchain.project import catalog
+from buildchain.proof import document_check
+from buildchain.proof.medium_check import Check
+from buildchain.salt_tree import deployment
 from tests.documents import blocks, declared, session
 from tests.documents.blocks import Block
 from tests.documents.declared import Declared, Typed
-from tests.unit.medium import Memory
+from tests.unit.mounted import Memory
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = blocks.pages(ROOT)
@@ -283,9 +286,9 @@ def test_the_medium_has_every_page_that_is_named():
     """By pages, scripts and states, as `check` finds it; and every page can be found."""
     pages = {path.relative_to(ROOT).as_posix(): path for path in documents.sources(CHECKOUT)}
     files = {name: path.read_bytes() for name, path in pages.items()}
-    for path in receipt.sources(salt_tree.folders(CHECKOUT)):
+    for path in receipt.sources(deployment.folders(CHECKOUT)):
         area, *rest = path.relative_to(ROOT / "salt").parts
-        files[(Path(salt_tree.PLACES[area]) / Path(*rest)).as_posix()] = path.read_bytes()
+        files[(Path(deployment.PLACES[area]) / Path(*rest)).as_posix()] = path.read_bytes()
     check = Check(Memory(files), {}, {})
     document_check.follow(check)
     wanted = check.wanted.files
@@ -335,7 +338,7 @@ def said():
 def test_messages_are_quoted_as_they_are():
     """Each piece between two `…` stands in a message of ours, but for what other programs say."""
     messages = said()
-    errors = {node.name for node in ast.walk(ast.parse(text("buildchain/errors.py")))
+    errors = {node.name for node in ast.walk(ast.parse(text("buildchain/core/errors.py")))
               if isinstance(node, ast.ClassDef)}  # fmt: skip
     rows = re.findall(r"(?m)^\| `([^`]+)` \|", text("docs/how-to/troubleshoot.md"))
     theirs = ("gpgv: ", "metalk8s.iso: ", "kubectl", "x509: ")

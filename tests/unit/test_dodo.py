@@ -13,10 +13,9 @@ import warnings
 
 import pytest
 
-from buildchain import config
-from buildchain.actions import engine_service
-from buildchain.tasks import context
-from buildchain.tasks import host as host_tasks
+from buildchain.machine import engine_service
+from buildchain.machine import steps as machine
+from buildchain.project import config, context
 from tests.unit import engine_api
 from tests.unit.workshop import TELL, Machine
 
@@ -312,8 +311,8 @@ def test_setup_for_what_else_is_on_the_command_line(made):
     made.monkeypatch.setattr(sys, "argv", ["doit", "setup", "vagrant_up", "test:unit"])
     context.current.cache_clear()
     try:
-        tasks = {task["name"]: task for task in host_tasks.task_setup()}
-        first = next(task for task in host_tasks.task_check_for() if task["name"])
+        tasks = {task["name"]: task for task in machine.task_setup()}
+        first = next(task for task in machine.task_check_for() if task["name"])
     finally:
         context.current.cache_clear()
     assert tasks["packages"]["title"](None) == "SET UP         tools to build and test and vagrant"

@@ -8,53 +8,41 @@ from pathlib import Path
 
 import pytest
 
-# From the top: a module may import its own rank and those below.
-RANKS = {
-    "dodo": 7,
-    # A room: its part of the graph stands on the tasks, the rest of it below them.
-    "buildchain.release.steps": 6,
-    "buildchain.release": 4,
-    "buildchain.tasks.context": 4,
-    "buildchain.publication.steps": 6,
-    "buildchain.publication": 4,
-    "buildchain.updates.steps": 6,
-    "buildchain.updates": 4,
-    "buildchain.tasks": 5,
-    "buildchain.signatures.steps": 5,
-    "buildchain.targets": 4,
-    "buildchain.manual": 4,
-    "buildchain.actions": 3,
-    "buildchain.signatures": 3,
-    "buildchain.tools": 2,
-    "buildchain.store": 2,
-    "buildchain.process": 1,
-    **{
-        f"buildchain.{name}": 0
-        for name in (
-            "events",
-            "model",
-            "catalog",
-            "layout",
-            "listing",
-            "config",
-            "env_file",
-            "errors",
-            "receipt",
-            "reference",
-            "roots",
-            "vulnerabilities",
-        )
-    },
-}
-# doit's side: what starts it, draws and remembers. Nothing of the graph below may know them.
-EDGE = {
-    "buildchain.__main__": 7,
-    "buildchain.drawing": 7,
-    "buildchain.report": 7,
-    "buildchain.state": 7,
-}
+# In the order of the pipeline: a room may import itself and those above it.
+ROOMS = (
+    "core",
+    "project",
+    "machine",
+    "store",
+    "signatures",
+    "debian",
+    "packages",
+    "redhat",
+    "repositories",
+    "pulls",
+    "images",
+    "salt_tree",
+    "manual",
+    "locks",
+    "inputs",
+    "bill",
+    "medium",
+    "sources",
+    "proof",
+    "compare",
+    "publication",
+    "updates",
+    "release",
+    "quality",
+    "testbed",
+)
+# What starts doit, what it reads, and a command of its own: nothing below may know them.
+EDGE = ("dodo", "buildchain.__main__", "buildchain.drawing")
+STEP = "buildchain.core.step"
+MODULES = 16  # at most, in a folder
+LINES = 400  # at most, of a module
 # Stands on it from its first line, and is imported late itself.
-ON_JINJA = ("buildchain.tools.salt_jinja",)
+ON_JINJA = ("buildchain.proof.salt_jinja",)
 LATE = (
     "docker",
     "pycdlib",
@@ -95,10 +83,15 @@ def imported(path: Path, known: set[str]) -> set[str]:
 
 def rank(name: str) -> int | None:
     """Return the rank of a module, ``None`` for the package itself and what is not ours."""
-    for prefix, value in {**RANKS, **EDGE}.items():
-        if name == prefix or name.startswith(f"{prefix}."):
-            return value
-    return None
+    if name in EDGE:
+        return len(ROOMS)
+    package, _, rest = name.partition(".")
+    room = rest.partition(".")[0]
+    return ROOMS.index(room) if package == "buildchain" and room in ROOMS else None
+
+
+def is_steps(name: str) -> bool:
+    return name.startswith("buildchain.") and name.endswith(".steps")
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +104,11 @@ def test_every_module_has_a_rank(graph):
     assert [name for name in graph if rank(name) is None] == ["buildchain"]
 
 
+def test_every_room_of_the_table_is_there(root):
+    folders = {path.parent.name for path in (root / "buildchain").glob("*/__init__.py")}
+    assert folders == set(ROOMS)
+
+
 def test_no_arrow_points_up(graph):
     wrong = [
         f"{name} imports {other}"
@@ -119,6 +117,32 @@ def test_no_arrow_points_up(graph):
         if other.split(".")[0] in ("buildchain", "dodo") and (rank(other) or 0) > (rank(name) or 0)
     ]
     assert wrong == []
+
+
+def test_one_module_of_a_room_knows_steps(graph):
+    """What makes things can be used without doit; ``report`` asks which tasks only read."""
+    knowing = {name for name, others in graph.items() if STEP in others and not is_steps(name)}
+    assert knowing == {"buildchain.core.report"}
+    wrong = {name for name, others in graph.items() if any(map(is_steps, others))}
+    assert {name for name in wrong if not is_steps(name)} == {"dodo"}
+
+
+def test_no_room_and_no_module_is_too_large(root):
+    folders = {path.parent for path in modules(root).values()}
+    count = {folder.name: len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: number for name, number in count.items() if number > MODULES} == {}
+    lines = {
+        name: len(path.read_text(encoding="utf-8").splitlines())
+        for name, path in modules(root).items()
+    }
+    assert {name: number for name, number in lines.items() if number > LINES} == {}
+
+
+def test_the_tests_mirror_the_rooms(root):
+    """A test of a room is in the folder of that name, and there is no other folder."""
+    others = {"salt"}
+    folders = {path.parent.name for path in (root / "tests/unit").glob("*/test_*.py")}
+    assert folders - others <= set(ROOMS)
 
 
 def test_there_is_no_circle(graph):
@@ -140,30 +164,29 @@ def test_there_is_no_circle(graph):
 @pytest.mark.parametrize(
     ("module", "importers"),
     [
-        ("subprocess", ("buildchain.process",)),
-        ("buildchain.report", ("dodo",)),
-        ("buildchain.state", ()),
-        ("docker", ("buildchain.actions", "buildchain.tasks")),
-        ("requests", ("buildchain.actions", "buildchain.publication.web")),
+        ("subprocess", ("buildchain.core.process",)),
+        ("buildchain.core.report", ("dodo",)),
+        ("buildchain.core.state", ()),
+        (
+            "docker",
+            (
+                *("buildchain.debian", "buildchain.machine.engine"),
+                "buildchain.testbed.vagrant",
+            ),
+        ),
+        ("requests", ("buildchain.machine.engine", "buildchain.publication.web")),
         ("boto3", ("buildchain.publication.bucket",)),
         ("botocore", ("buildchain.publication.bucket",)),
-        ("pycdlib", ("buildchain.actions",)),
-        ("pyrpm.spec", ("buildchain.tools.rpm",)),
+        ("pycdlib", ("buildchain.medium",)),
+        ("pyrpm.spec", ("buildchain.packages.rpm",)),
         (
             "doit",
             (
-                *("buildchain.__main__", "buildchain.drawing", "buildchain.report"),
-                *("buildchain.state", "buildchain.targets"),
+                *("buildchain.__main__", "buildchain.drawing", "buildchain.core.report"),
+                *("buildchain.core.state", "buildchain.core.step"),
             ),
         ),
         ("buildchain.drawing", ()),
-        (
-            "buildchain.process",
-            (
-                *("buildchain.actions", "buildchain.manual", "buildchain.process"),
-                *("buildchain.publication", "buildchain.signatures"),
-            ),
-        ),
     ],
 )
 def test_who_may_import_what(graph, module, importers):
@@ -176,8 +199,16 @@ def test_who_may_import_what(graph, module, importers):
     assert wrong == []
 
 
+def test_steps_say_what_is_done_and_do_nothing(graph):
+    """Programs are run by the other modules of a room; nobody needs one to read the pins."""
+    running = {name for name, others in graph.items() if "buildchain.core.process" in others}
+    assert {name for name in running if is_steps(name)} == set()
+    early = ("buildchain.core", "buildchain.project", "buildchain.store")
+    assert {name for name in running if name.startswith(early)} == {"buildchain.project.source"}
+
+
 def test_only_the_reporter_prints(root):
-    """``targets`` prints what ``clean`` removes, as doit does; the entry says "interrupted".
+    """``step`` prints what ``clean`` removes, as doit does; the entry says "interrupted".
 
     ``dnf_solver`` is a program of its own.
     """
@@ -193,9 +224,9 @@ def test_only_the_reporter_prints(root):
                 found.add(name)
     assert found <= {
         "buildchain.__main__",
-        "buildchain.report",
-        "buildchain.targets.step",
-        "buildchain.tools.dnf_solver",
+        "buildchain.core.report",
+        "buildchain.core.step",
+        "buildchain.redhat.dnf_solver",
     }
 
 

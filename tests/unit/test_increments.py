@@ -17,14 +17,14 @@ from pathlib import Path
 import pytest
 from doit import dependency
 
-from buildchain import catalog, config, receipt
-from buildchain.actions import documents
+from buildchain.core import receipt
+from buildchain.manual import documents
+from buildchain.project import catalog, config, context
 from buildchain.store.blobs import Store
-from buildchain.tasks import context
 from tests.conftest import ROOT
 from tests.unit import engine_api
+from tests.unit.packages.test_build import mounts
 from tests.unit.running import run_doit
-from tests.unit.test_actions_packages import mounts
 from tests.unit.workshop import Machine
 
 COPIED = (
@@ -94,7 +94,7 @@ class Elsewhere(Machine):
         self.monkeypatch.setenv("BUILD_ROOT", str(self.build))
         self.monkeypatch.setattr(sys, "argv", ["doit", *argv])
         self.monkeypatch.setattr(
-            context, "__file__", f"{self.checkout}/buildchain/tasks/context.py"
+            context, "__file__", f"{self.checkout}/buildchain/project/context.py"
         )
         self.monkeypatch.delitem(sys.modules, "dodo", raising=False)
         context.current.cache_clear()
@@ -287,8 +287,12 @@ CASES = {
         edits(f"{PINS}/images.toml", 'from_scratch', 'unused = ""\nfrom_scratch'), set(),
     ),
     "code of the check": (
-        edits("buildchain/tools/salt_jinja.py", '"""', '"""Now '),
+        edits("buildchain/proof/salt_jinja.py", '"""', '"""Now '),
         {"CHECK nothing is missing on the ISO"},
+    ),
+    "code of a room": (
+        edits("buildchain/images/registry.py", '"""', '"""Now '),
+        {*(f"BUILD IMAGE {name}" for name in BUILT), *IMAGES},
     ),
     "name of the product": (
         sets("PROJECT_NAME=Acme"),

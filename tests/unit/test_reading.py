@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from buildchain import report
-from buildchain.targets.step import READING
+from buildchain.core import report
+from buildchain.core.step import READING
 from tests.unit.running import run_doit
 from tests.unit.sandbox import Checkout
 

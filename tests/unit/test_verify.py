@@ -5,12 +5,14 @@ import subprocess
 
 import pytest
 
-from buildchain import receipt
-from buildchain.actions import iso, signing
-from buildchain.actions.iso import Medium, Part
-from buildchain.model import Version
-from buildchain.receipt import Made
-from tests.unit.test_actions_iso import EPOCH, make
+from buildchain.core import receipt
+from buildchain.core.parts import Part
+from buildchain.core.receipt import Made
+from buildchain.medium import iso
+from buildchain.medium.iso import Medium
+from buildchain.project.model import Version
+from buildchain.signatures import signing
+from tests.unit.medium.test_iso import EPOCH, make
 
 FILES = {
     "product.txt": "NAME=Demo\n",

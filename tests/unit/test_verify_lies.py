@@ -20,8 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from buildchain import listing
-from buildchain.listing import Entry
+from buildchain.core import listing
+from buildchain.core.listing import Entry
 
 LIES = int(os.environ.get("METALK8S_LIES", "40"))
 CHANGED, EXTRA = 12, 14

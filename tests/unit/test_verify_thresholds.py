@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from buildchain import listing
-from buildchain.listing import Entry
+from buildchain.core import listing
+from buildchain.core.listing import Entry
 
 RINGS = int(os.environ.get("METALK8S_RINGS", "40"))
 SEED = int(os.environ.get("METALK8S_SEED", "1"))

@@ -8,17 +8,17 @@ import re
 import shutil
 import sys
 
-from buildchain import catalog, vulnerabilities
-from buildchain.actions import bundles, lock
-from buildchain.model import DebianFile
+from buildchain.debian import lock
+from buildchain.packages import bundles
+from buildchain.project import catalog, context, vulnerabilities
+from buildchain.project.model import DebianFile
 from buildchain.store.blobs import Store
-from buildchain.tasks import context
 from tests.unit import fakes
 from tests.unit.archive import Archive
+from tests.unit.debian.test_base import MMDEBSTRAP
+from tests.unit.images.test_build import export, tar_of
+from tests.unit.packages.test_build import mounts
 from tests.unit.running import run_doit
-from tests.unit.test_actions_base import MMDEBSTRAP
-from tests.unit.test_actions_images import export, tar_of
-from tests.unit.test_actions_packages import mounts
 
 TELL = "if '--version' in argv:\n    print('version 99.9.9')\n    sys.exit(0)\n"
 # The checkout is clean; what it tracks is for git itself to say. git.json: word to other answer;

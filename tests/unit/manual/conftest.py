@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.actions import documents
-from buildchain.layout import Layout
-from buildchain.manual import pages, site
+from buildchain.core.layout import Layout
+from buildchain.manual import documents, pages, site
 from tests.conftest import ROOT
 
 

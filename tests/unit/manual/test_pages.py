@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildchain.errors import BuildError
+from buildchain.core.errors import BuildError
 from buildchain.manual import pages
 from buildchain.manual.pages import Chapter
 from tests.conftest import ROOT

@@ -6,14 +6,15 @@ import sys
 
 import pytest
 
-from buildchain.actions import bill, document_check, documents
-from buildchain.actions.medium_check import Check
-from buildchain.errors import CommandError, DocumentError
-from buildchain.layout import Layout
-from buildchain.manual import links, pages, site
+from buildchain.bill import bill
+from buildchain.core.errors import CommandError, DocumentError
+from buildchain.core.layout import Layout
+from buildchain.manual import documents, links, pages, site
+from buildchain.proof import document_check
+from buildchain.proof.medium_check import Check
 from tests.conftest import ROOT
 from tests.unit.manual.conftest import copied, made
-from tests.unit.medium import Memory
+from tests.unit.mounted import Memory
 
 MAKE = """
 import os, sys

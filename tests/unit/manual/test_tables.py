@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from buildchain import config
+from buildchain.project import config
 from tests.conftest import ROOT
 
 ROWS = re.compile(r"(?<=\|---\|\n)(\|.*\n)*")

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from buildchain.errors import ConfigError, ContentError, PlaceError
+from buildchain.core.errors import ConfigError, ContentError, PlaceError
 from buildchain.publication import address, bucket
 from tests.unit.publication.world import tree
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.errors import (
+from buildchain.core.errors import (
     ChecksumError,
     ConfigError,
     ContentError,

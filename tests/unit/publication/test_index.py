@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildchain.errors import ConfigError
+from buildchain.core.errors import ConfigError
 from buildchain.publication import index
 from buildchain.publication.index import Artefact, Entry, Index
 

@@ -4,12 +4,7 @@ import subprocess
 
 import pytest
 
-from buildchain.errors import (
-    ChecksumError,
-    ConfigError,
-    PlaceError,
-    SpaceError,
-)
+from buildchain.core.errors import ChecksumError, ConfigError, PlaceError, SpaceError
 from buildchain.publication import address
 from buildchain.publication.folder import Folder
 from tests.unit.publication.world import tree

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from buildchain.errors import ConfigError, ContentError, PlaceError, SigningError, SpaceError
+from buildchain.core.errors import ConfigError, ContentError, PlaceError, SigningError, SpaceError
 from tests.unit.publication.world import make_release, sign, tree
 
 

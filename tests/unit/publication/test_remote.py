@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from buildchain.errors import ConfigError, ContentError, PlaceError
+from buildchain.core.errors import ConfigError, ContentError, PlaceError
 from buildchain.publication import address
 from tests.unit.publication.world import tree
 

@@ -1,11 +1,11 @@
 import pytest
 
-from buildchain import roots
-from buildchain.actions import signing
-from buildchain.config import load
-from buildchain.layout import Layout
+from buildchain.core import roots
+from buildchain.core.layout import Layout
+from buildchain.project import context
+from buildchain.project.config import load
 from buildchain.publication import steps
-from buildchain.tasks import context
+from buildchain.signatures import signing
 from tests.unit.publication.world import make_release, tree
 
 VERSION = "2.4.0"

@@ -6,7 +6,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from buildchain.errors import BuildError, ConfigError, PlaceError
+from buildchain.core.errors import BuildError, ConfigError, PlaceError
 from buildchain.publication import address
 from tests.unit.publication.world import tree
 

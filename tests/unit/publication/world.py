@@ -7,10 +7,10 @@ import json
 import shutil
 from pathlib import Path
 
-from buildchain.actions.signing import Signer
 from buildchain.publication import address, fetch, index, release, trust
 from buildchain.publication.publish import Publisher
 from buildchain.publication.trust import Trust
+from buildchain.signatures.signing import Signer
 
 EPOCH = 1700000000
 ISO = b"medium of %s\n" * 2000

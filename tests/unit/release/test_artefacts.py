@@ -11,12 +11,12 @@ import tarfile
 
 import pytest
 
-from buildchain.actions import signing
-from buildchain.errors import ContentError
+from buildchain.core.errors import ContentError
 from buildchain.release import artefacts
 from buildchain.release.artefacts import Release
+from buildchain.signatures import signing
 from tests.unit import fakes
-from tests.unit.medium import complete, listed
+from tests.unit.mounted import complete, listed
 
 EPOCH = 1700000000
 RELEASE = Release("Demo", "2.4.0", "a" * 40, EPOCH, "# Demo 2.4.0\n", {"accepts": "low", "open": 0})

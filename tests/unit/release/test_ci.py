@@ -7,8 +7,8 @@ import sys
 import pytest
 import yaml
 
-from buildchain import config
-from buildchain.release import versions
+from buildchain.medium import versions
+from buildchain.project import config
 from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs/ci"

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from buildchain.errors import ReleaseError
-from buildchain.model import Version
+from buildchain.core.errors import ReleaseError
+from buildchain.medium.versions import Commit
+from buildchain.project.model import Version
+from buildchain.project.vulnerabilities import Record, Table
 from buildchain.release import gate
 from buildchain.release.gate import Previous, State
-from buildchain.release.versions import Commit
-from buildchain.vulnerabilities import Record, Table
 
 ABC = "abcdef0123456789abcdef0123456789abcdef01"
 

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from buildchain import config
+from buildchain.project import config
 from tests.unit import engine_api
 from tests.unit.test_increments import Elsewhere
 

@@ -7,7 +7,7 @@ from doit.cmdparse import CmdOption, CmdParse, CmdParseError
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from buildchain.errors import ContentError, LockError
+from buildchain.core.errors import ContentError, LockError
 from buildchain.release import steps
 from buildchain.release.steps import Options
 from tests.unit.release.test_gate import GOOD

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.tools import gpg
+from buildchain.signatures import gpg
 
 SINCE = 1735689600  # 2025-01-01
 EPOCH = 1750000000

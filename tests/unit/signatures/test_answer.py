@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildchain.actions import signing
-from buildchain.errors import SigningError, WaitingError
-from buildchain.signatures import answer, parcel, request, sign
+from buildchain.core.errors import SigningError, WaitingError
+from buildchain.signatures import answer, parcel, request, sign, signing
 from buildchain.signatures.folder import Folder
 from tests.unit.signatures.conftest import EPOCH
 
@@ -366,8 +365,8 @@ def test_nothing_is_wanted(away, office, tmp_path):
 
 KILLED = """
 import os, pathlib, sys
-from buildchain.actions import signing
-from buildchain.layout import Layout
+from buildchain.signatures import signing
+from buildchain.core.layout import Layout
 from buildchain.signatures import answer
 root, ring, keys, tar = sys.argv[1:]
 root = pathlib.Path(root)

@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
-from buildchain.actions import repositories, signing
-from buildchain.errors import SigningError, WaitingError
-from buildchain.signatures import elsewhere
+from buildchain.core.errors import SigningError, WaitingError
+from buildchain.redhat import rpm_repository
+from buildchain.signatures import elsewhere, signing
 from buildchain.signatures.folder import Folder
 from tests.integration import stub_rpms
 from tests.integration.stub_rpms import Stub
@@ -73,13 +73,13 @@ def test_packages(away, office, tmp_path, monkeypatch, require):
         with signing.signer(away, first) as key:
             if number == 1:
                 with pytest.raises(WaitingError, match=r"2 signatures are .*one-.*two-"):
-                    repositories.sign_copies(tmp_path / "far", rpms, key, epoch=EPOCH)
+                    rpm_repository.sign_copies(tmp_path / "far", rpms, key, epoch=EPOCH)
                 assert not (tmp_path / "far").exists()
                 answer(office, away)
             else:
-                repositories.sign_copies(tmp_path / "far", rpms, key, epoch=EPOCH)
+                rpm_repository.sign_copies(tmp_path / "far", rpms, key, epoch=EPOCH)
     with signing.signer(at_hand(monkeypatch, office, away), first) as key:
-        repositories.sign_copies(tmp_path / "near", rpms, key, epoch=EPOCH)
+        rpm_repository.sign_copies(tmp_path / "near", rpms, key, epoch=EPOCH)
     for rpm in rpms:
         far = (tmp_path / "far" / rpm.name).read_bytes()
         assert far == (tmp_path / "near" / rpm.name).read_bytes()

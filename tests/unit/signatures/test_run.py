@@ -9,8 +9,9 @@ import warnings
 
 import pytest
 
-from buildchain import config, report
-from buildchain.receipt import files
+from buildchain.core import report
+from buildchain.core.receipt import files
+from buildchain.project import config
 from tests.unit import engine_api, fakes
 from tests.unit.workshop import TELL, Machine
 

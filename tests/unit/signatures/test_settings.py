@@ -5,10 +5,14 @@ import dataclasses
 import pytest
 from doit.exceptions import TaskFailed
 
-from buildchain import config
-from buildchain.errors import ConfigError
-from buildchain.signatures import steps
-from buildchain.tasks import context, host, iso, package_repositories, sources
+from buildchain.core.errors import ConfigError
+from buildchain.machine import steps as machine
+from buildchain.medium import steps as medium
+from buildchain.project import config, context
+from buildchain.redhat.steps import task__package_sign
+from buildchain.repositories import steps as repositories
+from buildchain.signatures import steps as signatures
+from buildchain.sources import steps as sources
 
 
 def test_keys_are_named_too(root, tmp_path):
@@ -32,14 +36,30 @@ def build(root, tmp_path):
 @pytest.mark.parametrize(
     ("call", "problem", "remedy"),
     [
-        (lambda build: steps._request(build, ""), "was not told where to write", "--output FILE"),
-        (lambda build: steps._request(build, "x"), "no step waits for a signature", "Build first"),
-        (lambda _: steps._sign([], "x"), "sign takes one request", "--output ANSWER FILE"),
-        (lambda _: steps._sign(["a", "b"], "x"), "sign takes one request", "--output ANSWER FILE"),
-        (lambda _: steps._sign(["a"], ""), "sign takes one request", "--output ANSWER FILE"),
-        (lambda _: steps._sign(["/none"], "x"), "/none cannot be read as a tar", "Copy it again"),
-        (lambda build: steps._import(build, []), "none was named", "sign_import ANSWER"),
-        (lambda build: steps._import(build, ["x"]), "SIGNING_PUBLIC_KEY is not set", "Set it"),
+        (
+            lambda build: signatures._request(build, ""),
+            "was not told where to write",
+            "--output FILE",
+        ),
+        (
+            lambda build: signatures._request(build, "x"),
+            "no step waits for a signature",
+            "Build first",
+        ),
+        (lambda _: signatures._sign([], "x"), "sign takes one request", "--output ANSWER FILE"),
+        (
+            lambda _: signatures._sign(["a", "b"], "x"),
+            "sign takes one request",
+            "--output ANSWER FILE",
+        ),
+        (lambda _: signatures._sign(["a"], ""), "sign takes one request", "--output ANSWER FILE"),
+        (
+            lambda _: signatures._sign(["/none"], "x"),
+            "/none cannot be read as a tar",
+            "Copy it again",
+        ),
+        (lambda build: signatures._import(build, []), "none was named", "sign_import ANSWER"),
+        (lambda build: signatures._import(build, ["x"]), "SIGNING_PUBLIC_KEY is not set", "Set it"),
     ],
 )
 def test_mistakes_are_told(build, keyed, call, problem, remedy):
@@ -61,13 +81,17 @@ def test_whatever_signs_first_forgets_what_was_wanted(root, tmp_path, monkeypatc
     context.current.cache_clear()
     try:
         made = [
-            *(iso.task__iso_populate(), iso.task__iso_digest(), iso.task__iso_provenance()),
+            *(
+                medium.task__iso_populate(),
+                medium.task__iso_digest(),
+                medium.task__iso_provenance(),
+            ),
             *(sources.task__sources_sign(), sources.task__sources_populate()),
-            *(sources.task__sources_digest(), package_repositories.task__package_sign()),
-            package_repositories.task__package_repository(),
+            *(sources.task__sources_digest(), task__package_sign()),
+            repositories.task__package_repository(),
         ]
         tasks = [task for each in made for task in each]
     finally:
         context.current.cache_clear()
     assert len(tasks) == 9
-    assert [task["basename"] for task in tasks if host.SIGNATURES not in task["task_dep"]] == []
+    assert [task["basename"] for task in tasks if machine.SIGNATURES not in task["task_dep"]] == []

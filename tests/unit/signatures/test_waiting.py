@@ -2,10 +2,10 @@
 
 import pytest
 
-from buildchain import report
-from buildchain.errors import BuildError, WaitingError
-from buildchain.receipt import Made
-from buildchain.targets.step import Step, title
+from buildchain.core import report
+from buildchain.core.errors import BuildError, WaitingError
+from buildchain.core.receipt import Made
+from buildchain.core.step import Step, title
 from tests.unit.running import namespace_of, run_doit
 
 

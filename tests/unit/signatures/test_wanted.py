@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buildchain.errors import SigningError
+from buildchain.core.errors import SigningError
 from buildchain.signatures import wanted
 from buildchain.signatures.wanted import Wanted
 

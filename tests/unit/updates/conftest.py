@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.actions import signing
-from buildchain.actions.signing import Signer
-from buildchain.layout import Layout
+from buildchain.core.layout import Layout
+from buildchain.signatures import signing
+from buildchain.signatures.signing import Signer
 from tests.unit.updates.world import Site, World
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.actions import signing
-from buildchain.layout import Layout
+from buildchain.core.layout import Layout
+from buildchain.signatures import signing
 from buildchain.updates import pack
 from tests.unit.updates.world import AFTER, BEFORE, EPOCH, NEW, OLD, PORTION, Site
 

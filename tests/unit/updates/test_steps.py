@@ -2,7 +2,7 @@
 
 import pytest
 
-from buildchain.errors import ConfigError, ContentError, SigningError
+from buildchain.core.errors import ConfigError, ContentError, SigningError
 from buildchain.updates import make, pack
 from tests.unit.updates.world import AFTER, NEW, OLD
 

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from buildchain.actions import block_list
-from buildchain.actions.signing import Signer
+from buildchain.medium import block_list
+from buildchain.signatures.signing import Signer
 from buildchain.updates import make
 from buildchain.updates.make import Wish
 from buildchain.updates.recipe import SECTOR

@@ -1,0 +1,1 @@
+"""The bill of materials of the ISO."""

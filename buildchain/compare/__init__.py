@@ -1,0 +1,1 @@
+"""Two media or two builds, compared."""

@@ -1,0 +1,1 @@
+"""Debian packages of other people: resolved, locked, and the base of images made of them."""

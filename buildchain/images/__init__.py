@@ -1,0 +1,1 @@
+"""Container images that are built here, and the configuration of their registry."""

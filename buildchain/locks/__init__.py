@@ -1,0 +1,1 @@
+"""What is locked: refreshed, compared with the pins, recorded for each build."""

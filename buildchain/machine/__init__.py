@@ -1,0 +1,1 @@
+"""The machine that builds: its tools, its Docker engine."""

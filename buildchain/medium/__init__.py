@@ -1,0 +1,1 @@
+"""The medium: the tree of the ISO, its image, what is signed about it."""

@@ -1,0 +1,1 @@
+"""Our own software packages, stage by stage."""

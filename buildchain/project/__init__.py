@@ -1,0 +1,1 @@
+"""What is to be built: settings, pins, the checkout and its commit."""

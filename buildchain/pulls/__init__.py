@@ -1,0 +1,1 @@
+"""Images that come from registries."""

@@ -1,0 +1,1 @@
+"""Checks of the project itself: linters, tests, benches."""

@@ -1,0 +1,1 @@
+"""Package repositories, and the proof that every role installs from them alone."""

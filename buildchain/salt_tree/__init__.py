@@ -1,0 +1,1 @@
+"""The Salt tree as it is on the ISO."""

@@ -1,0 +1,1 @@
+"""The sources of what we compile, on a medium of their own."""

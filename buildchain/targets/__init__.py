@@ -1,1 +1,0 @@
-"""Generic shapes of doit tasks; they know nothing of the product."""

@@ -1,0 +1,1 @@
+"""Machines to install on: Vagrant's, and virtual ones by hand."""

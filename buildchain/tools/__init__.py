@@ -1,1 +1,0 @@
-"""Argument lists for outside programs and parsers of what they print; nothing here runs them."""
