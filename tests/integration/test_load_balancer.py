@@ -135,7 +135,7 @@ def test_what_is_no_range_is_no_pool(shown: Machine) -> None:
 
 def test_without_a_pool_it_is_as_before(shown: Machine, address: ipaddress.IPv4Address) -> None:
     shown.kubectl("delete loadbalancerpool outside")
-    shown.wait(f"! ip -oneline -4 address | grep 'inet {address}/32 '", 30)
-    shown.wait(f"! {TABLE}", 30)
+    shown.wait(f"! ip -oneline -4 address | grep -q 'inet {address}/32 ' && echo gone", 30)
+    shown.wait(f"! {TABLE} && echo gone", 30)
     assert shown.kubectl(f"get service shown -o {STATUS}") == ""
     assert shown.call("test", "-e", TOLD).returncode == 1
