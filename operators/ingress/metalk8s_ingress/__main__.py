@@ -51,7 +51,7 @@ def configure(chosen: Settings) -> None:
         file.unlink(missing_ok=True)
     chosen.own_certificate.touch(mode=0o600)
     chosen.own_certificate.write_text(pem, encoding="ascii")
-    versions = Versions(chosen.folder, chosen.current)
+    versions = Versions(chosen.versions, chosen.current)
     versions.hold(versions.write(configuration.render(chosen, Model(), {}, pem).texts))
     say("info", "configured")
 

@@ -29,7 +29,7 @@ class Proxy:
 
     def __init__(self, settings: Settings, haproxy: Haproxy) -> None:
         self._settings, self._haproxy = settings, haproxy
-        self._versions = Versions(settings.folder, settings.current)
+        self._versions = Versions(settings.versions, settings.current)
         self._places: dict[str, Places] = {}
         self._files: Files | None = None
         self._process = ""

@@ -60,9 +60,14 @@ class Settings:
         return self.folder / "master.sock"
 
     @property
+    def versions(self) -> Path:
+        """Where versions of the files are."""
+        return self.folder / "files"
+
+    @property
     def current(self) -> Path:
         """Link to the files that hold."""
-        return self.folder / "current"
+        return self.versions / "current"
 
     @property
     def own_certificate(self) -> Path:

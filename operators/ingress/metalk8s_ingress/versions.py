@@ -18,18 +18,20 @@ MODE, FOLDER_MODE = 0o640, 0o750
 class Versions:
     """The folders.
 
+    :param folder: made if need be. It is for its owner to change alone: where everybody may, the
+        kernel lets no other account follow a link (``fs.protected_symlinks``).
     :param link: to the version that holds.
     """
 
     def __init__(self, folder: Path, link: Path) -> None:
         self._folder, self._link = folder, link
+        _make(folder)
 
     def write(self, texts: Mapping[str, str]) -> Path:
         """Write a version that does not hold yet."""
         taken = [int(path.name[1:]) for path in self._folder.glob("v[0-9]*")]
         path = self._folder / f"v{max(taken, default=0) + 1}"
-        path.mkdir(mode=FOLDER_MODE)
-        path.chmod(FOLDER_MODE | path.stat().st_mode & 0o2000)  # whatever the umask
+        _make(path)
         for name, text in texts.items():
             file = path / name
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w") as to:
@@ -50,3 +52,8 @@ class Versions:
     def drop(self, path: Path) -> None:
         """Forget a version."""
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    folder.chmod(FOLDER_MODE | folder.stat().st_mode & 0o2000)  # whatever the umask

@@ -103,7 +103,7 @@ def test_files_that_it_does_not_take_change_nothing(bed, behind):
     assert bed.proxy.check(bad)
     assert not bed.proxy.check(made)
     assert (bed.settings.current / configuration.MAIN).read_text() == before
-    assert len(list(bed.settings.folder.glob("v*"))) == 1
+    assert len(list(bed.settings.versions.glob("v*"))) == 1
     assert bed.ask("a.example", "/")[1] == "first"
     assert not bed.proxy.apply(made)
 
