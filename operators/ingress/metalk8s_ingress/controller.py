@@ -101,7 +101,8 @@ class Controller:
         ingresses = models.ours(objects, self._settings.controller)
         wanted = models.secrets(ingresses) | {self._settings.fallback}
         began = time.monotonic()
-        if ingresses != self._ingresses:
+        # For the first time without any Ingress, too: there is a certificate for who has none.
+        if not self._asked or ingresses != self._ingresses:
             self._secrets.want(wanted, anew=True)
             self._ingresses, self._asked = ingresses, began
         # Who names a Secret that nobody has read yet is not told that it is not there.

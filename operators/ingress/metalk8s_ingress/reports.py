@@ -36,7 +36,9 @@ class Reports:
         """Tell what is new; return whether the API server took all of it."""
         machines = self._machines(seen)
         self._said &= set(problems)
-        if not machines or machines[0] != self._settings.node:
+        if not machines:
+            return True  # not yet, nobody speaks
+        if machines[0] != self._settings.node:
             # Who speaks has said it.
             self._said |= set(problems)
             return True

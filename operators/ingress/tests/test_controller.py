@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from metalk8s_ingress import objects, settings
+from metalk8s_ingress import objects, reports, settings
 from metalk8s_ingress.cluster import Seen
 from metalk8s_ingress.controller import Controller
+from metalk8s_ingress.model import Model, Problem
 from metalk8s_ingress.proxy import RejectedError
 from metalk8s_operators.report import Health
 from test_routes import known
@@ -31,11 +32,14 @@ class Secrets:
     errors = 0
     is_there = True
 
+    wanted = frozenset()
+
     def want(self, wanted, *, anew=False):
         self.wanted = wanted
 
-    def is_complete(self, _wanted):
-        return self.is_there
+    def is_complete(self, wanted):
+        """Tell whether all were read: only what was asked for is."""
+        return self.is_there and wanted <= self.wanted
 
     def copy(self):
         return {}
@@ -119,6 +123,36 @@ def test_when_it_is_nobodys_fault_those_before_hold(start, capsys):
     assert health.answer("/readyz")[0] == 200, "it takes requests as before"
     metrics = dict(line.split() for line in health.answer("/metrics")[1].splitlines())
     assert (metrics["metalk8s_ingress_stuck"], metrics["metalk8s_ingress_failures"]) == ("1", "1")
+
+
+def test_it_begins_without_any_ingress(start):
+    """A machine that joins, or a new cluster, takes requests to say that nobody is there."""
+    controller, health, _, secrets, proxy, _ = start([])
+    assert controller.compare()
+    assert (proxy.has, health.answer("/readyz")[0]) == ({}, 200)
+    assert secrets.wanted == {"a/c"}
+
+
+def test_what_nobody_could_say_yet_is_said_later(start):
+    """Before its pod is ready, no machine speaks."""
+    sent = []
+
+    class Client:
+        def write(self, method, path, document, content=""):
+            sent.append((method, path.rpartition("/")[2]))
+
+    controller, _, cluster, *_ = start([site(1, "a.example")])
+    chosen = controller._settings  # as the program has it
+    speaks = reports.Reports(chosen, Client())
+    seen, one = cluster.told, cluster.told.ingresses["shop/n01"]
+    problem = Problem("shop/n01", "it is bad")
+    made = Model(accepted=[one])
+    assert speaks.tell(seen, made, [problem])
+    assert not sent
+    seen.endpoints["a/b"] = (objects.Subset((("192.0.2.1", "one"),), ()),)
+    assert speaks.tell(seen, made, [problem])
+    assert speaks.tell(seen, made, [problem])
+    assert sent.count(("POST", "events")) == 1
 
 
 def test_it_begins_when_it_knows_all(start):
