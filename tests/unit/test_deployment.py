@@ -102,7 +102,7 @@ def operator(tmp_path, capsys, fake_program, monkeypatch):
 
 def test_the_api_server_of_the_machine_is_asked(operator):
     """A virtual address moves while machines join, and what was connected to it hangs."""
-    file = operator.folder / "etc/kubernetes/kubelet.conf"
+    file = operator.folder / "etc/kubernetes/scheduler.conf"
     file.write_text("clusters:\n- cluster:\n    server: https://10.0.0.1:6443\n  name: x\n")
     operator.type("deploy", "worker")
     assert operator.log().count("--server=https://10.0.0.1:6443 ") > 3

@@ -14,7 +14,7 @@ from typing import Any
 from metalk8s_bootstrap.system import StepError, System
 
 KUBECONFIG = "/etc/kubernetes/admin.conf"
-KUBELET = "/etc/kubernetes/kubelet.conf"
+SCHEDULER = "/etc/kubernetes/scheduler.conf"
 SERVER = re.compile(r"(?m)^ +server: (https://\S+)$")
 NAMESPACE = "kube-system"
 MASTER = "app.kubernetes.io/name=salt-master"
@@ -43,12 +43,13 @@ class Cluster:
         return ["kubectl", *where, f"--namespace={NAMESPACE}", *words]
 
     def _beside(self) -> list[str]:
-        """Name the API server of this machine, which its kubelet uses.
+        """Name the API server of this machine, which its scheduler uses.
 
         The virtual address of the administrator's moves while machines join and leave, and a
-        connection to where it was hangs.
+        connection to where it was hangs. The balancer, which the kubelet asks, is started anew
+        whenever a master comes or goes, and cuts off the command that does it.
         """
-        file = self.system.path(KUBELET)
+        file = self.system.path(SCHEDULER)
         found = SERVER.search(file.read_text(encoding="utf-8")) if file.is_file() else None
         return [f"--server={found[1]}"] if found else []
 
