@@ -255,7 +255,10 @@ def task_test() -> Iterator[Task]:
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
-        *((folder.name, folder, "tests", (), api_server) for folder in checkers.programs(root)),
+        *(
+            (folder.name, folder, "tests", (*PARALLEL, "--dist=loadfile"), api_server)
+            for folder in checkers.programs(root)
+        ),
         ("render", root, "tests/render", (), salt),
         ("integration", root, "tests/integration", GROUPED, whole),
         ("e2e", root, "tests/e2e", (), whole),

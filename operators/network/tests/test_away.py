@@ -59,12 +59,13 @@ def site(namespaces, tmp_path_factory):
 @contextlib.contextmanager
 def away(site, how):
     """Let nobody reach the API server, and end what its connections say."""
-    if how == "refuses":
-        for one in (site.api, *site.api.others.values()):
-            one.cut()
     asked, said = WAYS[how]
     table = AWAY.format(port=site.api.port, asked=asked, said=said)
     site.inside("router", "nft", "-f", "-", text=table)
+    # Afterwards: who came back in between would be told of all that happens.
+    if how == "refuses":
+        for one in (site.api, *site.api.others.values()):
+            one.cut()
     try:
         yield
         listed = site.inside("router", "nft", "list", "table", "ip", "away")
