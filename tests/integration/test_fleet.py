@@ -246,6 +246,8 @@ def is_whole(fleet: Fleet, witness: Machine, name: str, seconds: int) -> None:
     witness.wait(f"{KUBECTL} get nodes | grep '^{name} ' | grep -w Ready", seconds)
     machine = {"bootstrap": fleet.first, **fleet.others}[name]
     machine.wait(f"{ETCDCTL} endpoint health 2>&1", seconds)
+    # Its Node is ready by the others' API servers, too.
+    machine.wait(f"{KUBECTL} --server=https://{machine.address}:6443 get --raw=/readyz", seconds)
 
 
 def test_a_partition(fleet: Fleet) -> None:
