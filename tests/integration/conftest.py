@@ -14,6 +14,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -113,16 +114,19 @@ def iso(build_root: pathlib.Path) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def iso_tree(iso: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
+def iso_tree(iso: pathlib.Path) -> Iterator[pathlib.Path]:
     """Mount the ISO, read-only, for everybody."""
     require("fuseiso", "fusermount")
-    mount = tmp_path_factory.mktemp("iso")
+    # Not where pytest tidies up: it fails on what a run that was killed has left mounted.
+    mount = pathlib.Path(tempfile.mkdtemp(prefix="metalk8s-iso-"))
+    mount.chmod(0o755)
     # Containers run under other users, whom FUSE keeps out by default.
     run("fuseiso", iso, mount, "-o", "allow_other,ro")
     try:
         yield mount
     finally:
         run("fusermount", "-u", "-z", mount)
+        mount.rmdir()
 
 
 @pytest.fixture(scope="session")
