@@ -14,6 +14,9 @@ Remove the certificates of the API server:
       - {{ folder }}/{{ pair }}.key
 {%- endfor %}
       - {{ metalk8s.kube_apiserver.encryption }}
+{#- What signs tokens is a master's: a machine that goes on as another one has no use for it #}
+      - {{ metalk8s.pki.service_accounts.path }}.key
+      - {{ metalk8s.pki.service_accounts.path }}.pub
     - require:
       - metalk8s_static_pod: Stop the API server
 
