@@ -245,7 +245,7 @@ def task_test() -> Iterator[Task]:
     registry = root / "static-container-registry"
     salt = (SALT_ENVIRONMENT,)
     whole = (*tools, *salt, "_testbed_image", "iso")
-    api_server = (packages.stage("kubernetes", "pkg_compile"),)
+    api_server = tuple(packages.stage(name, "pkg_compile") for name in ("etcd", "kubernetes"))
     for name, folder, path, options, after in (
         (
             "unit",

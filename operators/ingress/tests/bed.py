@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import os
@@ -15,21 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from control_plane import free_ports
 from metalk8s_ingress import __main__, settings
 from metalk8s_ingress.haproxy import Haproxy, ProxyError, _talk
 from metalk8s_ingress.proxy import Proxy
 from waiting import until
 
 ROOT = Path(__file__).parents[1]
-
-
-def free_ports(count):
-    """Return ports of loopback that nobody has."""
-    with contextlib.ExitStack() as held:
-        found = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in found]
 
 
 class Bed:

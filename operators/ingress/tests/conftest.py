@@ -5,6 +5,7 @@ import shutil
 
 import hypothesis
 import pytest
+from needed import need
 
 # No deadline: machines that build are busy. No database: tests leave nothing in the checkout.
 EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "100"))
@@ -12,18 +13,9 @@ hypothesis.settings.register_profile("unit", deadline=None, max_examples=EXAMPLE
 hypothesis.settings.load_profile("unit")
 
 
-def need(*programs):
-    """Need programs on this machine."""
-    what = ", ".join(name for name in programs if not shutil.which(name))
-    if what and os.environ.get("CI"):
-        pytest.fail(f"{what} is missing, and CI skips nothing")
-    if what:
-        pytest.skip(f"needs {what}")
-
-
 @pytest.fixture(scope="session")
 def programs():
-    need("haproxy", "openssl")
+    need([name for name in ("haproxy", "openssl") if not shutil.which(name)])
 
 
 @pytest.fixture(scope="session")
@@ -63,9 +55,10 @@ def bed(programs):
 @pytest.fixture(scope="module")
 def api(programs):
     """Give the real API server."""
-    from real_api import APISERVER, ETCD, RealApi
+    from control_plane import lacking
+    from real_api import RealApi
 
-    need(str(APISERVER), str(ETCD))
+    need(lacking())
     made = RealApi()
     yield made
     made.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import socket
@@ -11,14 +10,10 @@ import tempfile
 from pathlib import Path
 
 import yaml
-from bed import free_ports
+from control_plane import API_SERVER, ETCD, ROOT, free_ports
 from metalk8s_operators.client import ApiError, Client
 from waiting import until
 
-ROOT = Path(__file__).parents[3]
-BUILD = Path(os.environ.get("METALK8S_BUILD_ROOT", ROOT / "_build"))
-APISERVER = BUILD / "packages/kubernetes/compiled/kube-apiserver"
-ETCD = BUILD / "packages/etcd/compiled/etcd"
 OBJECTS = ROOT / "salt/states/metalk8s/ingress/files/objects.yaml.j2"
 PLURALS = {"Ingress": "ingresses", "IngressClass": "ingressclasses", "Endpoints": "endpoints"}
 EVERYWHERE = {"IngressClass", "Node", "Namespace", "ClusterRole", "ClusterRoleBinding"}
@@ -75,7 +70,7 @@ class RealApi:
         key = self.folder / "sa.key"
         self._run(
             "apiserver",
-            [APISERVER, f"--etcd-servers=http://127.0.0.1:{self._clients}",
+            [API_SERVER, f"--etcd-servers=http://127.0.0.1:{self._clients}",
              f"--cert-dir={self.folder}/certs", "--bind-address=127.0.0.1",
              f"--secure-port={self.port}", f"--token-auth-file={self.folder}/tokens",
              "--authorization-mode=RBAC", "--service-cluster-ip-range=10.96.0.0/16",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from metalk8s_ingress.versions import Versions
+from needed import need
 
 STRANGER, GROUP = 65533, 65532
 
@@ -15,8 +16,7 @@ STRANGER, GROUP = 65533, 65532
 @pytest.fixture
 def pod(tmp_path: Path) -> Path:
     """Provide what the kubelet makes of an ``emptyDir`` with a group."""
-    if os.geteuid():
-        pytest.skip("needs root")
+    need(["root"] if os.geteuid() else [])
     for above in tmp_path.parents[:2]:
         above.chmod(0o755)
     tmp_path.chmod(0o755)
@@ -41,17 +41,3 @@ def test_another_account_of_the_group_follows_the_link(pod: Path) -> None:
         assert done.stdout == text
     assert [path.name for path in folder.glob("v*")] == ["v2"]
     assert folder.stat().st_mode & 0o7777 == 0o2750
-
-
-def test_a_link_where_everybody_may_write_is_not_followed(pod: Path) -> None:
-    """Why the files have a folder of their own, where the kernel is set as Debian sets it."""
-    if Path("/proc/sys/fs/protected_symlinks").read_text(encoding="ascii").strip() != "1":
-        pytest.skip("fs.protected_symlinks is 0")
-    (pod / "file").write_text("x", encoding="ascii")
-    (pod / "link").symlink_to("file")
-    os.lchown(pod / "link", STRANGER - 5, GROUP)
-    done = subprocess.run(
-        ["cat", pod / "link"], user=STRANGER, group=GROUP, extra_groups=[], capture_output=True,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode

@@ -1,7 +1,4 @@
-"""The API server of the ISO with etcd, as two programs of this machine's loopback.
-
-The API server is the one that the build compiled; etcd is on ``PATH``.
-"""
+"""The API server and etcd that the build compiled, as two programs of this machine's loopback."""
 
 from __future__ import annotations
 
@@ -21,16 +18,14 @@ START = 60  # seconds
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 
 
-def program():
-    """Return the API server that the build has made."""
-    build = Path(os.environ.get("METALK8S_BUILD_ROOT", ROOT / "_build"))
-    return build / "packages/kubernetes/compiled/kube-apiserver"
+BUILD = Path(os.environ.get("METALK8S_BUILD_ROOT", ROOT / "_build"))
+API_SERVER = BUILD / "packages/kubernetes/compiled/kube-apiserver"
+ETCD = BUILD / "packages/etcd/compiled/etcd"
 
 
 def lacking():
     """Name what is missing on this machine."""
-    missing = [name for name in ("etcd", "openssl") if not shutil.which(name)]
-    return missing if program().is_file() else [*missing, str(program())]
+    return [str(name) for name in ("openssl", API_SERVER, ETCD) if not shutil.which(name)]
 
 
 def free_ports(count):
@@ -81,7 +76,7 @@ class ControlPlane:
 
     def _start_etcd(self):
         self._spawn(
-            *("etcd", "etcd", "--data-dir", self._folder / "etcd", "--unsafe-no-fsync"),
+            *("etcd", ETCD, "--data-dir", self._folder / "etcd", "--unsafe-no-fsync"),
             *("--listen-client-urls", self._etcd, "--advertise-client-urls", self._etcd),
             *("--listen-peer-urls", f"http://127.0.0.1:{self._peer}"),
         )
@@ -89,7 +84,7 @@ class ControlPlane:
     def start_api(self):
         key = self._folder / "sa.key"
         self._spawn(
-            *("api", program(), "--etcd-servers", self._etcd, "--bind-address=127.0.0.1"),
+            *("api", API_SERVER, "--etcd-servers", self._etcd, "--bind-address=127.0.0.1"),
             *("--secure-port", self.port, "--cert-dir", self._folder / "certificates"),
             *("--token-auth-file", self._folder / "tokens.csv", "--authorization-mode=RBAC"),
             *("--service-account-issuer=test", "--service-account-signing-key-file", key),

@@ -5,6 +5,7 @@ Each is told to read its configuration only when that is another text, and has p
 
 from __future__ import annotations
 
+import abc
 import signal
 import subprocess
 import threading
@@ -17,7 +18,7 @@ from metalk8s_load_balancer.machine import Leftovers, MachineError, run
 PATIENCE = 5  # seconds to end in
 
 
-class Child:
+class Child(abc.ABC):
     """A program with a configuration.
 
     :param folder: for its configuration, and for what has to outlive this program.
@@ -102,18 +103,23 @@ class Child:
 
         threading.Thread(target=wait, name=self.name, daemon=True).start()
 
+    @abc.abstractmethod
     def _command(self) -> list[str | Path]:
-        raise NotImplementedError
+        """Return how it is started."""
 
+    @abc.abstractmethod
     def _test(self, candidate: Path) -> list[str | Path]:
-        raise NotImplementedError
+        """Return what tells whether a configuration is one."""
 
+    @abc.abstractmethod
     def _reload(self) -> None:
-        raise NotImplementedError
+        """Let it read its configuration."""
 
+    @abc.abstractmethod
     def _expect(self, addresses: Sequence[IPv4Address], interface: str) -> None:
         """Note what it could leave behind."""
 
+    @abc.abstractmethod
     def _clear(self) -> None:
         """Take away what one that was killed has left behind."""
 
@@ -170,6 +176,12 @@ class Bird(Child):
         said = run(["birdcl", "-s", self._socket, "configure", "soft"])
         if "econfigur" not in said.splitlines()[-1]:
             raise MachineError(f"birdcl configure soft: {said.strip()}")
+
+    def _expect(self, addresses: Sequence[IPv4Address], interface: str) -> None:
+        """Note nothing: no address is set."""
+
+    def _clear(self) -> None:
+        """Take nothing away."""
 
     @property
     def _socket(self) -> Path:
