@@ -172,6 +172,8 @@ def test_a_service_from_its_birth_to_its_end(plane, programs):
     began = time.monotonic()
     until(lambda: address(client, "first") == "192.0.2.10", programs.log("one"))
     assert time.monotonic() - began < 5
+    # The address comes first, then the word.
+    until(lambda: "AddressAssigned" in events(client, "first"), programs.log("one"))
     assert events(client, "first")["AddressAssigned"] == "192.0.2.10 of pool p"
     want(client, "asks", asks="192.0.2.10")
     until(lambda: "AddressTaken" in events(client, "asks"), programs.log("one"))
