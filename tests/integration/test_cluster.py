@@ -181,7 +181,7 @@ def test_certificates_are_those_of_kubeadm(cluster: Machine, of_kubeadm: pathlib
 def test_kubeconfigs_are_those_of_kubeadm(cluster: Machine, of_kubeadm: pathlib.Path) -> None:
     """The same servers, users and contexts, and the same users in the certificates.
 
-    But the kubelet asks the API server of its own machine: docs/adr/0013-virtual-address.md.
+    But the kubelet asks the balancer of its machine (docs/adr/0033).
     """
     show = "openssl x509 -noout -subject -ext keyUsage,extendedKeyUsage"
     for theirs in sorted(of_kubeadm.glob("*.conf")):
@@ -202,7 +202,7 @@ def test_kubeconfigs_are_those_of_kubeadm(cluster: Machine, of_kubeadm: pathlib.
         if theirs.name == "kubelet.conf":
             trusted = documents[0]["clusters"][0]["cluster"]
             assert trusted["server"] == f"https://{cluster.vip}:6443"
-            trusted["server"] = f"https://{cluster.address}:6443"
+            trusted["server"] = "https://127.0.0.1:7443"
         assert documents[0] == documents[1], theirs.name
         assert certificates[0] == certificates[1], theirs.name
 
@@ -258,9 +258,9 @@ def test_ports_are_those_of_the_table(cluster: Machine, debian_root_image: str) 
     assert set(found) == table - FOR_MASTERS
     own = f"container:{cluster.name}"
     found = scanned(cluster, debian_root_image, *sorted(table), network=own)
-    assert not [port for port, said in found.items() if said["plain"].startswith("HTTP/1.0 2")]
+    assert not [port for port, said in found.items() if re.match(r"HTTP/1\.\d 2", said["plain"])]
     # Without an Ingress nothing is behind it.
-    assert found.pop("80")["plain"].startswith("HTTP/1.0 404")
+    assert found.pop("80")["plain"].startswith("HTTP/1.1 404")
     assert {port: said["tls"] for port, said in found.items()} == {
         **dict.fromkeys(("2379", "2380", "4505", "4506"), "certificate required"),
         **dict.fromkeys(("443", "8443"), "404"),
@@ -338,7 +338,8 @@ def test_firewalld_lets_through_what_the_table_says(
         # A firewall answers slowly, or not at all: not every port there is.
         table = re.findall(r"(?m)^\| (\d+) ", PORTS.read_text(encoding="utf-8"))
         found = set(scanned(cluster, debian_root_image, "22", "30080", *table))
-        assert found == {"22", "4505", "4506", "5443", "6443", "30080"}
+        ingress = {"80", "443", "8443"}
+        assert found == {"22", "4505", "4506", "5443", "6443", "30080"} | ingress
         found = set(scanned(cluster, debian_root_image, "22", *table, address=cluster.vip))
         assert found == {"22", "6443"}
         api = "exec 3<>/dev/tcp/10.96.0.1/443 && echo open"
