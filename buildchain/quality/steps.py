@@ -36,6 +36,7 @@ BENCHES: dict[str, tuple[str, tuple[str, ...]]] = {
         "bootstrap.sh beside kubeadm init with preloaded images, as root",
         ("_testbed_image", "iso"),
     ),
+    "cluster": ("deploy-node.sh beside kubeadm join, as root", ("_testbed_image", "iso")),
     "createrepo": ("our RPM repositories beside createrepo_c alone", ()),
     "dns": ("the names of a cluster: how soon they are there, how many are answered", ()),
     "iso": ("the ISO and its digest beside genisoimage and openssl", ("iso",)),

@@ -71,6 +71,7 @@ nodeRegistration: {{name: bootstrap, criSocket: /run/containerd/containerd.sock}
 apiVersion: kubeadm.k8s.io/v1beta2
 kind: ClusterConfiguration
 kubernetesVersion: v{version}
+controlPlaneEndpoint: {address}:6443
 imageRepository: {repository}
 etcd: {{local: {{imageTag: "{etcd}"}}}}
 networking: {{podSubnet: 10.233.0.0/16, serviceSubnet: 10.96.0.0/12}}
@@ -102,7 +103,7 @@ def main() -> int:
     bed = (Container if arguments.machine == "container" else Virtual)(build, iso)
     ratios, repeated = [], []
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        images, versions = _images(build / "root", pathlib.Path(scratch))
+        images, versions = image_archive(build / "root", pathlib.Path(scratch))
         for number in range(1, arguments.rounds + 1):
             theirs = kubeadm(bed, images, versions)
             ours, again = bootstrap(bed)
@@ -149,10 +150,15 @@ class Container(Bed):
     @contextlib.contextmanager
     def machine(self) -> Iterator[Machine]:
         """Start one, with the ISO mounted, its key and a configuration in their places."""
-        receipts = self.build / "receipts" / "testbed_image.json"
-        image = json.loads(receipts.read_text(encoding="utf-8"))["facts"]["reference"]
-        with started(image, self.iso, self.key, self.version) as (machine, _):
+        with started(self.image, self.iso, self.key, self.version) as (machine, _):
             yield machine
+
+    @property
+    def image(self) -> str:
+        receipts = self.build / "receipts" / "testbed_image.json"
+        reference = json.loads(receipts.read_text(encoding="utf-8"))["facts"]["reference"]
+        assert isinstance(reference, str)
+        return reference
 
 
 class Virtual(Bed):
@@ -193,27 +199,39 @@ def bootstrap(bed: Container | Virtual) -> tuple[float, float]:
 def kubeadm(bed: Container | Virtual, images: pathlib.Path, versions: dict[str, str]) -> float:
     """Return how many seconds kubeadm takes, on a machine that has what it wants."""
     with bed.machine() as machine:
-        parameters = {"repository": REPOSITORY, "pause": versions["pause"], "engine": bed.engine}
-        machine.shell(INSTALL.format(mount=MOUNT, packages=PACKAGES, **parameters))
-        machine.send(images, "/root/images.tar")
-        machine.shell("ctr --namespace k8s.io images import /root/images.tar")
-        text = CONFIGURATION.format(
-            address=machine.address,
-            version=versions["kube-apiserver"],
-            repository=REPOSITORY,
-            etcd=versions["etcd"],
-            kubelet=bed.kubelet,
-        )
-        machine.write("/root/kubeadm.yaml", text)
-        began = time.monotonic()
-        done = machine.call("sh", "-c", INIT)
-        if done.returncode:
-            raise RuntimeError(done.stdout + done.stderr)
-        machine.kubectl(READY)
-        return time.monotonic() - began
+        prepare(machine, bed, images, versions)
+        return initialise(machine, bed, versions)
 
 
-def _images(tree: pathlib.Path, scratch: pathlib.Path) -> tuple[pathlib.Path, dict[str, str]]:
+def prepare(
+    machine: Machine, bed: Container | Virtual, images: pathlib.Path, versions: dict[str, str]
+) -> None:
+    """Put all that kubeadm wants on a machine."""
+    parameters = {"repository": REPOSITORY, "pause": versions["pause"], "engine": bed.engine}
+    machine.shell(INSTALL.format(mount=MOUNT, packages=PACKAGES, **parameters))
+    machine.send(images, "/root/images.tar")
+    machine.shell("ctr --namespace k8s.io images import /root/images.tar")
+
+
+def initialise(machine: Machine, bed: Container | Virtual, versions: dict[str, str]) -> float:
+    """Let kubeadm begin a cluster on a prepared machine; return how many seconds it takes."""
+    text = CONFIGURATION.format(
+        address=machine.address,
+        version=versions["kube-apiserver"],
+        repository=REPOSITORY,
+        etcd=versions["etcd"],
+        kubelet=bed.kubelet,
+    )
+    machine.write("/root/kubeadm.yaml", text)
+    began = time.monotonic()
+    done = machine.call("sh", "-c", INIT)
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
+    machine.kubectl(READY)
+    return time.monotonic() - began
+
+
+def image_archive(tree: pathlib.Path, scratch: pathlib.Path) -> tuple[pathlib.Path, dict[str, str]]:
     """Put the images of the ISO into one archive, by the names that kubeadm gives them.
 
     Ours are made for accounts of their own; what kubeadm writes counts on root.

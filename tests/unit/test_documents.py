@@ -174,6 +174,7 @@ def test_what_is_not_run_is_short():
     ]
     assert sorted(left_out) == [
         "./doit.sh bench:bootstrap",
+        "./doit.sh bench:cluster",
         "./doit.sh lock",
         "./doit.sh setup iso",
         "./doit.sh setup vagrant_up",
