@@ -61,8 +61,10 @@ COVERAGE = (
 )
 # A process for each processor; more than a few would wait for the disk and the engine.
 PARALLEL = ("--numprocesses=auto", "--maxprocesses=4")
+# The order is that of the collection, which conftest.py may change.
+ORDERED = (*PARALLEL, "--no-loadscope-reorder")
 # Tests of one module share what is dear to make; conftest.py says which modules do, too.
-GROUPED = (*PARALLEL, "--dist=loadgroup", "--no-loadscope-reorder")
+GROUPED = (*ORDERED, "--dist=loadgroup")
 # In a soak: examples of each property, and media that lie to verify.sh.
 SOAK_EXAMPLES, SOAK_LIES = 5000, 10000
 TIMETABLE = Timetable()  # of this run of doit
@@ -252,7 +254,7 @@ def task_test() -> Iterator[Task]:
             "unit",
             root,
             "tests/unit",
-            (*PARALLEL, "--dist=loadfile", *COVERAGE),
+            (*ORDERED, "--dist=loadfile", *COVERAGE),
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
