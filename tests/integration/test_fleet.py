@@ -327,18 +327,6 @@ def test_a_worker_becomes_a_master(fleet: Fleet) -> None:
 
 
 @pytest.mark.soak
-def test_a_dead_master_is_removed(fleet: Fleet) -> None:
-    """Without it, as nobody is there to ask; what is left works."""
-    fleet.declare(THIRD, "master", "etcd")
-    deploy(fleet, THIRD)
-    docker("kill", fleet.others[THIRD].name)
-    fleet.first.wait(f"{KUBECTL} get nodes | grep '^{THIRD} ' | grep NotReady", 180)
-    remove(fleet, "--dead", THIRD)
-    assert members(fleet.first) == {"bootstrap", SECOND}
-    assert set(nodes(fleet)) == {"bootstrap", SECOND, WORKER}
-
-
-@pytest.mark.soak
 def test_twenty_kills(fleet: Fleet) -> None:
     """At any moment of a master's joining: the next run ends it, and nothing is left behind."""
     chance = random.Random(15)
@@ -353,3 +341,15 @@ def test_twenty_kills(fleet: Fleet) -> None:
     assert members(fleet.first) == {"bootstrap", SECOND, THIRD}
     assert keys == fleet.first.shell("ls /etc/metalk8s/pki /var/lib/metalk8s/salt-master")
     remove(fleet, THIRD)
+
+
+@pytest.mark.soak
+def test_a_dead_master_is_removed(fleet: Fleet) -> None:
+    """Without it, as nobody is there to ask; what is left works."""
+    fleet.declare(THIRD, "master", "etcd")
+    deploy(fleet, THIRD)
+    docker("kill", fleet.others[THIRD].name)
+    fleet.first.wait(f"{KUBECTL} get nodes | grep '^{THIRD} ' | grep NotReady", 180)
+    remove(fleet, "--dead", THIRD)
+    assert members(fleet.first) == {"bootstrap", SECOND}
+    assert set(nodes(fleet)) == {"bootstrap", SECOND, WORKER}
