@@ -321,8 +321,8 @@ def test_what_they_may_not(plane, who, method, path, body):
 
 
 def test_examples_of_the_manual_are_taken(plane, programs):
-    page = (ROOT / "docs/explanation/load-balancing.md").read_text()
-    blocks = [part.partition("```")[0] for part in page.split("```yaml")[1:]]
+    pages = [(ROOT / f"docs/explanation/{one}.md").read_text() for one in ("load-balancing", "bgp")]
+    blocks = [part.partition("```")[0] for page in pages for part in page.split("```yaml")[1:]]
     found = [one for block in blocks for one in yaml.safe_load_all(block)]
     assert [one["kind"] for one in found] == ["LoadBalancerPool", "LoadBalancerPool", "BGPPeer"]
     for one in found:
