@@ -10,27 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as Xml
 
+from buildchain.project.model import PackageFile
+
 REPO = "{http://linux.duke.edu/metadata/repo}"
 COMMON = "{http://linux.duke.edu/metadata/common}"
 RPM = "{http://linux.duke.edu/metadata/rpm}"
 
 
 @dataclass(frozen=True)
-class Indexed:
+class Indexed(PackageFile):
     """A package as an index has it.
 
-    :param version: with epoch (where it is not 0) and release.
-    :param file: path, relative to the root of the repository.
-    :param size: bytes of the file.
     :param license: empty where the index does not say (Debian's never does).
     """
 
-    name: str
-    version: str
-    architecture: str
-    file: str
-    size: int
-    sha256: str
     license: str = ""
 
 

@@ -155,8 +155,13 @@ class Tool:
 
 
 @dataclass(frozen=True)
-class DebianFile:
-    """One binary package file of the archive (size in bytes)."""
+class PackageFile:
+    """One binary package file of a repository.
+
+    :param version: with epoch (where it is not 0) and release.
+    :param file: path, relative to the root of the repository.
+    :param size: bytes of the file.
+    """
 
     name: str
     version: str
@@ -164,6 +169,11 @@ class DebianFile:
     file: str
     size: int
     sha256: str
+
+
+@dataclass(frozen=True)
+class DebianFile(PackageFile):
+    """One binary package file of Debian's archive."""
 
     @property
     def revision(self) -> str:

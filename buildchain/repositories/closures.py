@@ -80,10 +80,7 @@ def check_redhat(folder: Path, minimal: Iterable[str], sets: Mapping[str, Sequen
     for name, what in requires:
         if not known & {what, rpm.without_versions(what)}:
             problems.setdefault(f"{name} needs {what}", []).append("every set")
-    for purpose, names in sets.items():
-        for name in names:
-            if name not in known:
-                problems.setdefault(f"no package {name}", []).append(purpose)
+    _absent(known, sets, problems)
     _raise(folder, problems)
     return Made()
 
@@ -109,12 +106,19 @@ def check_redhat_closure(
     packages = sorted(folder.glob("*.rpm"))
     provides = rpm.parse_query(process.run(rpm.argv_for_query("PROVIDE", packages)))
     known = {what for _, what in provides}
+    _absent(known, sets, problems)
+    _raise(folder, problems)
+    return Made()
+
+
+def _absent(
+    known: set[str], sets: Mapping[str, Sequence[str]], problems: dict[str, list[str]]
+) -> None:
+    """Add the packages of the sets that nothing provides."""
     for purpose, names in sets.items():
         for name in names:
             if name not in known:
                 problems.setdefault(f"no package {name}", []).append(purpose)
-    _raise(folder, problems)
-    return Made()
 
 
 def _raise(folder: Path, problems: Mapping[str, Sequence[str]]) -> None:
