@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,17 +16,19 @@ STRANGER, GROUP = 65533, 65532
 
 
 @pytest.fixture
-def pod(tmp_path: Path) -> Path:
-    """Provide what the kubelet makes of an ``emptyDir`` with a group."""
+def pod() -> Iterator[Path]:
+    """Provide what the kubelet makes of an ``emptyDir`` with a group.
+
+    Not in a folder of pytest's, which it keeps from other accounts.
+    """
     need(["root"] if os.geteuid() else [])
-    for above in tmp_path.parents[:2]:
-        above.chmod(0o755)
-    tmp_path.chmod(0o755)
-    folder = tmp_path / "pod"
-    folder.mkdir()
-    os.chown(folder, 0, GROUP)
-    folder.chmod(0o3777)
-    return folder
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o755)
+        folder = Path(home) / "pod"
+        folder.mkdir()
+        os.chown(folder, 0, GROUP)
+        folder.chmod(0o3777)
+        yield folder
 
 
 def test_another_account_of_the_group_follows_the_link(pod: Path) -> None:
