@@ -45,6 +45,7 @@ PASSWORD = "xyz-zy_9"
 # Kinds of Ethernet frames (if_ether.h).
 ALL, IPV4 = 0x0003, 0x0800
 VRRP = 112  # protocol (RFC 3768)
+DNS, DNS_HEADERS = 53, 8 + 12  # port; bytes of the headers of UDP and of DNS
 
 
 def docker(*words: object, text: str = "") -> str:
@@ -249,12 +250,14 @@ class Packet:
     """An IPv4 packet on the bridge.
 
     :param port: destination port, 0 for protocols without.
+    :param question: name that DNS is asked for.
     """
 
     source: str
     destination: str
     protocol: int
     port: int
+    question: str = ""
 
     @property
     def is_multicast(self) -> bool:
@@ -309,13 +312,24 @@ class Sniffer:
 
 
 def parse(data: bytes) -> Packet:
-    """Read the header of an IPv4 packet (RFC 791), and a port of UDP or TCP."""
+    """Read the header of an IPv4 packet (RFC 791), a port of UDP or TCP, a question of DNS."""
     length, protocol = (data[0] & 15) * 4, data[9]
     port = 0
     if protocol in (socket.IPPROTO_TCP, socket.IPPROTO_UDP) and len(data) >= length + 4:
         (port,) = struct.unpack_from("!H", data, length + 2)
     source, destination = (socket.inet_ntoa(data[i : i + 4]) for i in (12, 16))
-    return Packet(source, destination, protocol, port)
+    asks = protocol == socket.IPPROTO_UDP and port == DNS
+    question = _question(data[length + DNS_HEADERS :]) if asks else ""
+    return Packet(source, destination, protocol, port, question)
+
+
+def _question(data: bytes) -> str:
+    """Read the first name of a question (RFC 1035, section 4.1.2)."""
+    labels, start = [], 0
+    while start < len(data) and (length := data[start]):
+        labels.append(data[start + 1 : start + 1 + length].decode("latin-1"))
+        start += 1 + length
+    return ".".join(labels)
 
 
 @dataclasses.dataclass(frozen=True)
