@@ -31,6 +31,10 @@ NOT_FOUND = 404
 CONFLICT = 409
 BUSY = 429  # too many requests: the API server names the seconds to wait
 ATTEMPTS = 10
+# Seconds that an API server may be away while something is applied: it starts, it is restarted, or
+# its virtual address moves. What is applied twice is applied once.
+OUTAGE = 60.0
+PAUSE = 0.5  # seconds between two questions
 
 
 class ApiError(Exception):
@@ -42,9 +46,13 @@ class ApiError(Exception):
 
 
 class Client:
-    """A user of one API server, by default the administrator; knows the kinds it asked about."""
+    """A user of one API server, by default the administrator; knows the kinds it asked about.
 
-    def __init__(self, kubeconfig: str) -> None:
+    :param patience: seconds for which one that is away is asked again.
+    """
+
+    def __init__(self, kubeconfig: str, patience: float = 0) -> None:
+        self.patience = patience
         self.plurals: dict[tuple[str, str], dict[str, Any]] = {}
         file = pathlib.Path(kubeconfig or ADMINISTRATOR)
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -66,10 +74,22 @@ class Client:
     def call(
         self, method: str, path: str, body: object = None, content: str = "application/json"
     ) -> Any:
-        """Ask, and again for as long as the API server is too busy.
+        """Ask, and again while the API server is away, for as long as there is patience.
 
         :raises ApiError: no answer, or one that is not a success.
         """
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                return self._call(method, path, body, content)
+            except ApiError as error:
+                is_away = not error.status or error.status >= http.client.INTERNAL_SERVER_ERROR
+                if not is_away or time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE)
+
+    def _call(self, method: str, path: str, body: object, content: str) -> Any:
+        """Ask, and again for as long as the API server is too busy."""
         for _ in range(ATTEMPTS):
             status, said, pause = self._ask(method, path, body, content)
             if status != BUSY:
@@ -195,9 +215,10 @@ def apply(
 
     :param test: only say what would change.
     :return: what changed: name of the object → ``old`` and ``new``.
-    :raises ApiError: the API server rejected an object; those before it are applied.
+    :raises ApiError: the API server rejected an object, or was away for too long; those before it
+        are applied.
     """
-    client = Client(kubeconfig)
+    client = Client(kubeconfig, 0 if test else OUTAGE)
     changes = {}
     for wanted in objects:
         change = _apply_one(client, wanted, test)

@@ -62,15 +62,33 @@ class Cluster:
         self.down = False
         self.refuses = ""
         self.busy = 0
+        self.away: list[int] = []  # status of each answer to come; 0 without one
+        self.answers_first = 0  # before that
         self.version = 0
         self.before_merge: Callable[[], None] = lambda: None
+
+    def is_gone(self) -> bool:
+        """Tell whether the next question has no answer."""
+        if self.answers_first or not self.away or self.away[-1]:
+            return False
+        return self.away.pop() == 0
+
+    def trouble(self) -> tuple[int, Any] | None:
+        """Answer in place of what was asked for."""
+        if self.busy:
+            self.busy -= 1
+            return 429, {"kind": "Status", "message": "too many requests"}
+        if self.away and self.answers_first:
+            self.answers_first -= 1
+        elif self.away:
+            return self.away.pop(), {"kind": "Status", "message": "etcdserver: leader changed"}
+        return None
 
     def answer(self, method: str, target: str, body: Any, content: str) -> tuple[int, Any]:
         url = urllib.parse.urlsplit(target)
         self.asked.append((method, target, content))
-        if self.busy:
-            self.busy -= 1
-            return 429, {"kind": "Status", "message": "too many requests"}
+        if trouble := self.trouble():
+            return trouble
         if url.path == "/readyz":
             return 200, "ok"
         if url.path.rpartition("/")[2] in PLURALS:
@@ -152,7 +170,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
             assert context.own == b"certificatekey"
 
         def request(self, method: str, path: str, body: str | None, headers: Any) -> None:
-            if found.down:
+            if found.down or found.is_gone():
                 raise ConnectionRefusedError("refused")
             document = None if body is None else json.loads(body)
             self.status, self.said = found.answer(method, path, document, headers["Content-Type"])
@@ -374,6 +392,27 @@ def test_a_node_that_never_rests_is_an_error(kubernetes: Any, cluster: Cluster) 
     cluster.before_merge = change
     with pytest.raises(kubernetes.ApiError, match="has been modified"):
         kubernetes.mark_node("n", {}, {}, [TAINT])
+
+
+def test_applying_outlasts_an_outage(
+    kubernetes: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it begins; reading does not wait, nor does a test, nor does it take for ever."""
+    monkeypatch.setattr(kubernetes, "PAUSE", 0.01)
+    for asked in range(4):
+        cluster.objects.clear()
+        cluster.away, cluster.answers_first = [503, 0, 500, 0], asked
+        assert list(kubernetes.apply([CONFIG])) == ["ConfigMap/kube-system/c"]
+        assert cluster.objects[CONFIG_PATH]["data"] == {"a": "1"}
+    cluster.away = [0, 0, 0]
+    with pytest.raises(kubernetes.ApiError, match="does not answer"):
+        kubernetes.apply([CONFIG], test=True)
+    with pytest.raises(kubernetes.ApiError, match="does not answer"):
+        kubernetes.get("v1", "ConfigMap", "c", "kube-system")
+    cluster.away, cluster.down = [], True
+    monkeypatch.setattr(kubernetes, "OUTAGE", 0.05)
+    with pytest.raises(kubernetes.ApiError, match="does not answer"):
+        kubernetes.apply([CONFIG])
 
 
 def test_a_busy_server_is_asked_again(kubernetes: Any, cluster: Cluster) -> None:
