@@ -118,7 +118,7 @@ def test_the_same_iso_with_a_cold_compiler(
 
 def test_the_same_iso_elsewhere(elsewhere: Elsewhere) -> None:
     require("unshare")
-    done = elsewhere.checkout.doit("-n", "8", "iso", prefix=ELSEWHERE, **SOMEBODY)
+    done = elsewhere.checkout.doit("-n", "4", "iso", prefix=ELSEWHERE, **SOMEBODY)
     assert done.returncode == 0, done.stdout
     reproduce.compare(elsewhere.first, elsewhere.second)
 
