@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metalk8s_ingress import configuration
 from metalk8s_ingress.certificates import read
 from metalk8s_ingress.haproxy import LONGEST
-from metalk8s_ingress.proxy import RejectedError
+from metalk8s_ingress.proxy import Proxy, RejectedError
 from test_routes import built
 from things import ingress, rule, secret
 
@@ -152,6 +152,23 @@ def test_what_it_cannot_be_told_is_a_reload(bed, behind, pairs):
     assert (bed.proxy.reloads, bed.proxy.told) == (3, 0)
     assert digest(bed.certificate("a.example")) == digest(other.certificate)
     assert bed.ask("a.example", "/", tls=True)[1] == "first"
+
+
+def test_a_watcher_that_begins_knows_nothing_and_tells_all(bed, behind, pairs):
+    """Also where HAProxy was told what that watcher never saw."""
+    servers = [behind.start(f"n{number}") for number in range(7)]
+    old, new = pairs("a.example"), pairs("a.example")
+    bed.start_haproxy()
+    bed.proxy.apply(one_host("", servers[:1]))
+    bed.proxy.apply(one_host(read(secret("one", old)), servers))
+    assert (bed.proxy.reloads, bed.proxy.told) == (1, 1)
+    for begun, pair, some in ((1, new, servers[:2]), (2, old, servers)):
+        other = Proxy(bed.settings, bed.haproxy)
+        assert other.apply(one_host(read(secret("one", pair)), some)), begun
+        bed.settled()
+        assert digest(bed.certificate("a.example")) == digest(pair.certificate)
+        heard = {bed.ask("a.example", "/", tls=True)[1] for _ in range(5 * len(some))}
+        assert heard == {f"n{number}" for number in range(len(some))}
 
 
 def test_what_it_refuses_in_every_way_is_not_on_disk(bed, behind, pairs):
