@@ -209,10 +209,10 @@ def test_over_http2_no_request_is_lost_in_a_reload(bed, behind):
     """A client that goes to another connection after a GOAWAY has an answer to each request."""
     need([name for name in ("curl",) if not shutil.which(name)])
     bed.start_haproxy()
-    where = {"shop/s0": behind.start("first")}
+    where = {"shop/s0": behind.start("first", delay=0.01)}
     bed.proxy.apply(built([site("a.example")], where=where))
     bed.settled()
-    count = 6000
+    count, survived = 3000, -1  # before the first reload, there is none
     answered = bed.folder / "answered"
     with (
         answered.open("w") as file,
@@ -235,12 +235,14 @@ def test_over_http2_no_request_is_lost_in_a_reload(bed, behind):
             )
             if curl.poll() is not None:
                 break
+            survived += 1
             notes = {"connect-timeout": f"{seconds}s"}
             bed.proxy.apply(built([site("a.example", notes=notes)], where=where))
     lines = answered.read_text().split("\n")[:-1]
     assert {line[:5] for line in lines} == {"200 2"}
     assert (curl.returncode, len(lines)) == (0, count)
-    assert sum(int(line.split()[2]) for line in lines) > 2, "it never needed another connection"
+    assert survived > 0
+    assert sum(int(line.split()[2]) for line in lines) > 1, "it used one connection"
 
 
 def test_options():
