@@ -21,6 +21,7 @@ from tests.testbed import faults
 from tests.testbed import fleet as fleets
 from tests.testbed.fleet import Fleet
 from tests.testbed.machine import KUBECTL, Machine, Sniffer, docker
+from tests.testbed.outside import Asker, announced
 from tests.testbed.pods import ASK, ASK_API, ASK_NAME, run_pod, starts_a_pod
 from tests.testbed.writer import Writer
 
@@ -32,6 +33,8 @@ MASTERS = (SECOND, THIRD)
 Node = Callable[..., contextlib.AbstractContextManager[tuple[Machine, Sniffer]]]
 # Seconds within which the API answers again; on an idle machine, it takes one to four.
 OUTAGE = 10
+# Seconds within which another machine answers at the address of a Service.
+MOVED = 5
 GOES_ON = 60  # seconds that ten answers may take then
 HEALED = 60  # seconds after which nothing is left of a partition
 LEFT = ("/etc/kubernetes", "/etc/salt/minion.d/metalk8s.conf")  # of a machine that joined
@@ -222,16 +225,28 @@ def test_who_may_read_what(fleet: Fleet) -> None:
 
 
 def test_any_master_may_die(fleet: Fleet) -> None:
-    """The API and names go on, no acknowledged write is lost, pods start; it comes back."""
+    """The API and names go on, no acknowledged write is lost, pods start; it comes back.
+
+    The address of a Service of type LoadBalancer, which it had, is another machine's.
+    """
     run_pod(fleet, "asks", WORKER)
     for dead in ["bootstrap", *MASTERS][:KILLED]:
         machine = {"bootstrap": fleet.first, **fleet.others}[dead]
-        witness = fleet.others[next(name for name in MASTERS if name != dead)]
-        with Writer(witness, f"https://{fleet.first.vip}:6443") as writer:
+        name = next(name for name in MASTERS if name != dead)
+        witness = fleet.others[name]
+        with (
+            announced(fleet, dead, witness, (WORKER, name)) as address,
+            Asker(address) as asker,
+            Writer(witness, f"https://{fleet.first.vip}:6443") as writer,
+        ):
+            assert asker.goes_on(GOES_ON), f"nobody answers at {address}"
             docker("kill", machine.name)
+            assert asker.goes_on(GOES_ON), f"nobody answers at {address} any more"
             assert writer.goes_on(GOES_ON), "the API did not go on"
         print(f"{dead} died: {writer.longest:.1f} s until the next answer")
+        print(f"its Service: {asker.longest:.1f} s until the next answer")
         assert writer.longest <= OUTAGE
+        assert asker.longest <= MOVED
         witness.wait(f"{KUBECTL} exec asks -- python3 -c '{ASK_NAME}'", HEALED)
         starts_a_pod(fleet, witness, f"after-{dead}", WORKER)
         assert writer.read() >= writer.acknowledged

@@ -43,8 +43,11 @@ spec:
 """
 
 
-def run_pod(fleet: Fleet, name: str, machine: str, seconds: int = 120) -> str:
-    """Run a pod that answers on a machine of the cluster; return its address."""
+def run_pod(fleet: Fleet, name: str, machine: str, seconds: int = 120, app: str = "") -> str:
+    """Run a pod that answers on a machine of the cluster; return its address.
+
+    :param app: its label, by default its name.
+    """
     tag = fleet.first.shell(
         f"ls /srv/scality/metalk8s-{fleet.first.version}/images/network-agent"
     ).strip()
@@ -52,7 +55,7 @@ def run_pod(fleet: Fleet, name: str, machine: str, seconds: int = 120) -> str:
     manifest = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}},
+        "metadata": {"name": name, "labels": {"app": app or name}},
         "spec": {
             "nodeName": machine,
             "terminationGracePeriodSeconds": 0,

@@ -52,10 +52,12 @@ class Files:
     """All files, and what of them only a reload makes true.
 
     :param texts: by name.
+    :param listed: the hosts of each certificate that is used, by its file.
     :param frame: differs when a reload is needed.
     """
 
     texts: Mapping[str, str]
+    listed: Mapping[str, str]
     frame: str
 
 
@@ -74,13 +76,12 @@ def render(settings: Settings, known: Model, places: Mapping[str, Places], fallb
         MAIN: main + "".join(f"{text}{_servers(places[name])}" for name, text in bodies.items()),
         EXACT: _map(known.exact),
         PREFIX: _map(known.prefix),
-        LIST: listed,
+        LIST: "".join(f"{f'{name} {hosts}'.rstrip()}\n" for name, hosts in listed.items()),
         FALLBACK: fallback,
         **{pem_name(key): text for key, text in known.certificates.items()},
     }
-    sizes = "".join(f"{name} {len(places[name])}\n" for name in bodies)
-    frame = "".join((main, *bodies.values(), sizes, listed))
-    return Files(texts, hashlib.sha256(frame.encode()).hexdigest())
+    frame = "".join((main, *bodies.values()))
+    return Files(texts, listed, hashlib.sha256(frame.encode()).hexdigest())
 
 
 def pem_name(key: str) -> str:
@@ -93,6 +94,12 @@ def server(number: int) -> str:
     return f"s{number}"
 
 
+def literal(one: Server | None) -> str:
+    """Return where a server of a place is; the one of an empty place is nowhere."""
+    address, port = one or NOBODY
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
 def entries(table: Mapping[str, str]) -> list[str]:
     """Return the lines of a map."""
     return [f"{key} {value}" for key, value in sorted(table.items())]
@@ -102,13 +109,12 @@ def _map(table: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in entries(table))
 
 
-def _list(model: Model) -> str:
+def _list(model: Model) -> dict[str, str]:
     """Return which certificate is for which hosts. The first is for all others."""
     hosts: dict[str, list[str]] = {}
     for host, key in sorted(model.hosts.items()):
         hosts.setdefault(key, []).append(host)
-    lines = [FALLBACK] + [f"{pem_name(key)} {' '.join(some)}" for key, some in hosts.items()]
-    return "".join(f"{line}\n" for line in lines)
+    return {FALLBACK: "", **{pem_name(key): " ".join(some) for key, some in hosts.items()}}
 
 
 def _global(settings: Settings) -> str:
@@ -198,8 +204,6 @@ def _backend(settings: Settings, name: str, chosen: Options) -> str:
 def _servers(places: Places) -> str:
     lines = []
     for number, one in enumerate(places):
-        address, port = one or NOBODY
-        literal = f"[{address}]" if ":" in address else address
         off = "" if one else " disabled"
-        lines.append(f"    server {server(number)} {literal}:{port}{off}\n")
+        lines.append(f"    server {server(number)} {literal(one)}{off}\n")
     return "".join(lines)

@@ -13,15 +13,19 @@ from pathlib import Path
 
 from metalk8s_ingress import configuration
 from metalk8s_ingress.model import Server
+from metalk8s_ingress.orders import Orders
 
 PROGRAM = "haproxy"
 TIMEOUT = 10.0  # seconds, for one answer
 CHECK = 60.0  # seconds, for the opinion of one that reads everything
 RELOAD = 30.0  # seconds until the next one takes requests
 LOOK = 0.02  # seconds between two looks whether it does
-ROOM = 8000  # bytes that one word may have: half of what HAProxy takes
+ROOM = 8000  # bytes that several words may have together: half of what HAProxy takes
+# Bytes that one word may have, such as a certificate and its key; 2.6 takes less than 16,384.
+LONGEST = 16000
 # What it says when a server got another address, or had it already.
-FINE = ("IP changed from", "port changed from", "no need to change", "nothing changed")
+FINE = ("IP changed from", "port changed from", "no need to change", "nothing changed",
+        "New server registered")  # fmt: skip
 
 
 class ProxyError(Exception):
@@ -82,49 +86,67 @@ class Haproxy:
             now = _until(end, self.process)
         return now
 
-    def set_servers(self, changes: Iterable[tuple[str, int, Server | None]]) -> None:
-        """Let places of backends have other servers.
+    def obey(self, orders: Orders) -> None:
+        """Let the one that takes requests be as its files say.
 
-        :raises ProxyError: it refuses one.
+        :raises ProxyError: it refuses something; nobody knows what it has.
         """
-        words = [word for change in changes for word in _server_words(*change)]
+        lines = self._lines() if orders.past else {}
+        self._set_servers(orders)
+        self._set_certificates(orders)
+        for name, table in orders.maps.items():
+            self._set_map(name, table)
+        for line in (line for name in orders.past for line in lines.get(name, ())):
+            self._say(f"del ssl crt-list {configuration.LIST} {line}", "deleted in crtlist")
+        for name in orders.gone:
+            self._say(f"del ssl cert {name}", "deleted")
+
+    def _set_servers(self, orders: Orders) -> None:
+        words = [word for change in orders.places for word in _place_words(*change)]
+        words += [word for change in orders.servers for word in _server_words(*change)]
         for some in _chunks(words, ";"):
             for line in self._ask(some).splitlines():
                 if line and not line.startswith(FINE):
                     raise ProxyError(f"{some[:80]}: {line}")
 
-    def set_map(self, name: str, lines: Iterable[str]) -> None:
-        """Let a map be another one, at once.
-
-        :raises ProxyError: it refuses; the map is as before.
-        """
+    def _set_map(self, name: str, lines: Iterable[str]) -> None:
+        """Let a map be another one, at once."""
         said = self._ask(f"prepare map {name}")
         version = said.rpartition(":")[2].strip()
         if not version.isdigit():
             raise ProxyError(f"prepare map {name}: {said}")
         for some in _chunks(lines, "\n"):
-            self._quiet(f"add map @{version} {name} <<\n{some}\n")
-        self._quiet(f"commit map @{version} {name}")
+            self._say(f"add map @{version} {name} <<\n{some}\n")
+        self._say(f"commit map @{version} {name}")
 
-    def set_certificate(self, name: str, pem: str) -> None:
-        """Let a certificate that is there be another one.
+    def _set_certificates(self, orders: Orders) -> None:
+        for name in orders.new:
+            self._say(f"new ssl cert {name}", "New empty certificate store")
+        for name, pem in {**orders.new, **orders.certificates}.items():
+            self._say(f"set ssl cert {name} <<\n{pem}", "Transaction")
+            self._say(f"commit ssl cert {name}", "Success")
+        for name, hosts in orders.hosts.items():
+            self._say(f"add ssl crt-list {configuration.LIST} <<\n{name} {hosts}\n", "Success")
 
-        :raises ProxyError: it refuses; the certificate is as before.
+    def _lines(self) -> dict[str, list[str]]:
+        """Return by certificate what its lines of the list are called."""
+        found: dict[str, list[str]] = {}
+        for line in self._ask(f"show ssl crt-list -n {configuration.LIST}").splitlines():
+            called = line.split(" ")[0]
+            found.setdefault(called.rpartition(":")[0], []).append(called)
+        return found
+
+    def _say(self, words: str, expected: str = "") -> None:
+        """Tell it one thing.
+
+        :raises ProxyError: its answer is another than what is expected: empty, or with a word.
         """
-        if len(pem) > ROOM:
-            raise ProxyError(f"{name} is too long to be told")
-        said = self._ask(f"set ssl cert {name} <<\n{pem}")
-        if "transaction" not in said.lower():
-            raise ProxyError(f"set ssl cert {name}: {said}")
-        said = self._ask(f"commit ssl cert {name}")
-        if "success" not in said.lower():
-            self._ask(f"abort ssl cert {name}")
-            raise ProxyError(f"commit ssl cert {name}: {said}")
-
-    def _quiet(self, words: str) -> None:
+        begin = words.splitlines()[0]
+        if len(words) > LONGEST:
+            raise ProxyError(f"{begin}: {len(words)} bytes are too long to be told")
         said = self._ask(words)
-        if said:
-            raise ProxyError(f"{words.splitlines()[0]}: {said.splitlines()[0]}")
+        if expected not in said if expected else said:
+            raise ProxyError(f"{begin}: {said.splitlines()[:1] or 'no answer'}")
 
     def _ask(self, words: str) -> str:
         return _talk(self._worker, f"{words}\n")
@@ -139,6 +161,13 @@ def _until(end: float, ask: Callable[[], str]) -> str:
             if time.monotonic() > end:
                 raise
             time.sleep(LOOK)
+
+
+def _place_words(backend: str, number: int, server: Server | None) -> Iterator[str]:
+    place = f"{backend}/{configuration.server(number)}"
+    yield f"add server {place} {configuration.literal(server)}"
+    if server:
+        yield f"set server {place} state ready"
 
 
 def _server_words(backend: str, number: int, server: Server | None) -> Iterator[str]:

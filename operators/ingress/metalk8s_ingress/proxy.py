@@ -7,14 +7,14 @@ one has read before, and the one that runs finishes its requests.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from metalk8s_operators.report import say
 
-from metalk8s_ingress import configuration, slots
+from metalk8s_ingress import configuration, orders, slots
 from metalk8s_ingress.configuration import Files
 from metalk8s_ingress.haproxy import Haproxy, ProxyError
-from metalk8s_ingress.model import Model, Server
+from metalk8s_ingress.model import Model
 from metalk8s_ingress.settings import Settings
 from metalk8s_ingress.slots import Places
 from metalk8s_ingress.versions import Versions
@@ -50,7 +50,7 @@ class Proxy:
         if is_known and self._files is not None and files.texts == self._files.texts:
             return False
         if is_known and self._files is not None and files.frame == self._files.frame:
-            self._tell(model, places, files, self._files)
+            self._tell(places, files, self._files)
         else:
             self._start(files, places)
         return True
@@ -71,27 +71,26 @@ class Proxy:
         fallback = model.fallback or self._settings.own_certificate.read_text(encoding="ascii")
         return configuration.render(self._settings, model, places, fallback)
 
-    def _tell(
-        self, model: Model, places: Mapping[str, Places], files: Files, before: Files
-    ) -> None:
+    def _tell(self, places: Mapping[str, Places], files: Files, before: Files) -> None:
         # First the files: a HAProxy that dies meanwhile begins with them.
         self._versions.hold(self._versions.write(files.texts))
         try:
-            changes = list(_changes(self._places, places))
-            self._haproxy.set_servers(changes)
-            for name, table in ((configuration.EXACT, model.exact),
-                                (configuration.PREFIX, model.prefix)):  # fmt: skip
-                if files.texts[name] != before.texts[name]:
-                    self._haproxy.set_map(name, configuration.entries(table))
-            for name, text in files.texts.items():
-                if name.endswith(".pem") and text != before.texts.get(name):
-                    self._haproxy.set_certificate(name, text)
+            self._haproxy.obey(orders.between(before, self._places, files, places))
         except ProxyError as error:
             say("warning", f"HAProxy is started anew: {error}")
-            self._start(files, places)
+            self._start_or_return(files, places, before)
             return
         self._files, self._places = files, dict(places)
         self.told += 1
+
+    def _start_or_return(self, files: Files, places: Mapping[str, Places], before: Files) -> None:
+        """Start it with files that hold already; they do not, if it does not take them."""
+        try:
+            self._start(files, places)
+        except RejectedError:
+            self._files = None  # it has some of both
+            self._versions.hold(self._versions.write(before.texts))
+            raise
 
     def _start(self, files: Files, places: Mapping[str, Places]) -> None:
         candidate = self._versions.write(files.texts)
@@ -113,16 +112,3 @@ class Proxy:
         if self._reloaded:
             left = self._reloaded + self._settings.pause - time.monotonic()
             time.sleep(max(0.0, left))
-
-
-def _changes(
-    before: Mapping[str, Places], places: Mapping[str, Places]
-) -> Iterator[tuple[str, int, Server | None]]:
-    """Give what is another server; new ones first, so that a backend is never without any."""
-    changes = [
-        (name, number, one)
-        for name, some in places.items()
-        for number, one in enumerate(some)
-        if before[name][number] != one
-    ]
-    return iter(sorted(changes, key=lambda change: change[2] is None))

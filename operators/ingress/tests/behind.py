@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 
 
 class Behind:
@@ -13,6 +14,7 @@ class Behind:
         self._thread.start()
         self._servers = {}
         self.seen = []  # heads of requests
+        self.answered = Counter()  # how many each one did
 
     def start(self, name, address="127.0.0.1", delay=0.0):
         """Start a server; return its address and port."""
@@ -51,6 +53,7 @@ class Behind:
                 body = name.encode()
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
                 await writer.drain()
+                self.answered[name] += 1
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             pass  # a client that goes, or the end of the test
         finally:

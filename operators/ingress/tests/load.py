@@ -7,7 +7,9 @@ an answer of 200 is a failure.
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
+import subprocess
 import threading
 
 
@@ -58,3 +60,43 @@ class Load:
                 self.failures.append(head.splitlines()[0])
             if "connection: close" in head:
                 return
+
+
+class H2load:
+    """``h2load``, four connections with so many requests a second together.
+
+    It begins no other connection after a GOAWAY, and counts what it did not send then as failed:
+    so each connection has to last. With ``--duration`` it would not count them.
+    """
+
+    CLIENTS = 4
+
+    def __init__(self, host, port, rate, seconds, *words):
+        self.requests = rate * seconds
+        self._process = subprocess.Popen(
+            [
+                *("h2load", f"--clients={self.CLIENTS}", f"--requests={self.requests}"),
+                *(f"--rps={rate // self.CLIENTS}", f"--connect-to=127.0.0.1:{port}", *words),
+                f"https://{host}:{port}/",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def is_running(self):
+        return self._process.poll() is None
+
+    def end(self, timeout=60):
+        """Return the protocol, how many were answered by 2xx, and how many failed in what way."""
+        text = self._process.communicate(timeout=timeout)[0]
+        protocol = re.search(r"(?m)^Application protocol: (.+)$", text)
+        fine = re.search(r"(?m)^status codes: (\d+) 2xx", text)
+        failed = re.search(r"(\d+) failed, (\d+) errored, (\d+) timeout", text)
+        assert (bool(protocol), bool(fine), bool(failed)) == (True, True, True), text
+        return protocol[1], int(fine[1]), tuple(map(int, failed.groups()))
+
+    def close(self):
+        if self.is_running():
+            self._process.kill()
+            self._process.wait()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import shutil
+import statistics
 import threading
 import time
 
 import pytest
 from bed import digest
 from hypothesis import settings
-from load import Load
+from load import H2load, Load
+from needed import need
 from real_api import own_address
 from things import endpoints, ingress, ingress_class, node, rule, secret, service
 from waiting import until
 
 PATH = ("/", "Prefix", "web")
 # Rings that take hours put load on it for longer.
-SECONDS = 8 if settings.default.max_examples <= 100 else 60
+SECONDS, LOAD = (8, 6) if settings.default.max_examples <= 100 else (60, 60)
 
 
 @pytest.fixture
@@ -191,6 +195,41 @@ def test_no_request_fails_while_everything_changes(site, behind, pairs):
     assert load.answered > 100
     assert bed.metric("reloads") > reloads
     assert bed.metric("told") > told + 5
+
+
+def test_h2load_does_not_see_endpoints_and_certificates_change(site, behind, pairs):
+    """Over HTTP/2 and HTTP/1.1, on connections that last: nothing of that is a reload."""
+    need([name for name in ("h2load",) if not shutil.which(name)])
+    api, bed, _ = site
+    reloads, rounds = bed.metric("reloads"), []
+
+    def change(number, count):
+        names = [f"round-{number}-{one}" for one in range(count)]
+        pair = pairs("a.example")
+        api.put(endpoints("web", *(behind.start(name, own_address()) for name in names)))
+        api.put(secret("cert", pair))
+        until(lambda: bed.ask("a.example", "/", tls=True)[1] in names, "the endpoints")
+        until(lambda: digest(bed.certificate("a.example")) == digest(pair.certificate), "the pair")
+        return names
+
+    loads = [H2load("a.example", bed.https, 400, LOAD, *words) for words in (("-m8",), ("--h1",))]
+    try:
+        # More servers than there are places, and fewer again.
+        for number, count in enumerate(itertools.cycle((2, 9, 1, 5))):
+            if not all(load.is_running() for load in loads):
+                break
+            rounds.append(change(number, count))
+            for name in rounds[-2] if number else ():
+                behind.stop(name)
+        ends = [load.end() for load in loads]
+    finally:
+        for load in loads:
+            load.close()
+    assert ends == [(name, 400 * LOAD, (0, 0, 0)) for name in ("h2", "http/1.1")]
+    assert len(rounds) > LOAD / 2
+    asked = [sum(behind.answered[name] for name in names) for names in rounds]
+    assert statistics.median(asked) > 20, asked
+    assert bed.metric("reloads") == reloads
 
 
 def test_what_it_says_are_lines_of_json(site):

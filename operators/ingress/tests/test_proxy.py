@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shutil
 import signal
+import subprocess
 import threading
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from metalk8s_ingress.haproxy import ProxyError
 from metalk8s_ingress.model import Backend
 from metalk8s_ingress.options import CHOICES, Options
 from metalk8s_ingress.proxy import RejectedError
+from needed import need
 from test_routes import built
 from things import ingress, rule, secret
 from waiting import until
@@ -199,6 +203,46 @@ def test_requests_of_before_a_reload_are_answered(bed, behind):
     for thread in threads:
         thread.join(20)
     assert [status for status, _, _ in answers] == [200] * 5
+
+
+def test_over_http2_no_request_is_lost_in_a_reload(bed, behind):
+    """A client that goes to another connection after a GOAWAY has an answer to each request."""
+    need([name for name in ("curl",) if not shutil.which(name)])
+    bed.start_haproxy()
+    where = {"shop/s0": behind.start("first", delay=0.01)}
+    bed.proxy.apply(built([site("a.example")], where=where))
+    bed.settled()
+    count, survived = 3000, -1  # before the first reload, there is none
+    answered = bed.folder / "answered"
+    with (
+        answered.open("w") as file,
+        subprocess.Popen(
+            [
+                *("curl", "--silent", "--insecure", "--http2", "--parallel", "--parallel-max", "8"),
+                *("--resolve", f"a.example:{bed.https}:127.0.0.1", "--output", "/dev/null"),
+                *("--write-out", "%{http_code} %{http_version} %{num_connects}\\n"),
+                f"https://a.example:{bed.https}/[1-{count}]",
+            ],
+            stdout=file,
+            stderr=subprocess.DEVNULL,
+        ) as curl,
+    ):
+        for seconds in itertools.count(1):
+            more = behind.answered["first"] + 300
+            until(
+                lambda more=more: curl.poll() is not None or behind.answered["first"] > more,
+                "requests",
+            )
+            if curl.poll() is not None:
+                break
+            survived += 1
+            notes = {"connect-timeout": f"{seconds}s"}
+            bed.proxy.apply(built([site("a.example", notes=notes)], where=where))
+    lines = answered.read_text().split("\n")[:-1]
+    assert {line[:5] for line in lines} == {"200 2"}
+    assert (curl.returncode, len(lines)) == (0, count)
+    assert survived > 0
+    assert sum(int(line.split()[2]) for line in lines) > 1, "it used one connection"
 
 
 def test_options():
