@@ -5,7 +5,7 @@
     _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}
           ├────────────> test:{unit,registry,render,integration,e2e}, test:soak
           └> _salt_environment ──────────────┘         │      │
-                            iso, _testbed_image ───────┘──────┘
+      iso, _testbed_image, _conformance_image ─────────┘──────┘
     _dev_environment ──> bench:<name>
     iso ───────────────> test:fresh
 """
@@ -244,7 +244,7 @@ def task_test() -> Iterator[Task]:
     root = context.config.root
     registry = root / "static-container-registry"
     salt = (SALT_ENVIRONMENT,)
-    whole = (*tools, *salt, "_testbed_image", "iso")
+    whole = (*tools, *salt, "_testbed_image", "_conformance_image", "iso")
     api_server = tuple(packages.stage(name, "pkg_compile") for name in ("etcd", "kubernetes"))
     for name, folder, path, options, after in (
         (
