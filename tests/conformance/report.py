@@ -11,6 +11,8 @@ PASSED, FAILED, LEFT_OUT = "passed", "failed", "did not run"
 # Before or after all tests: the suite itself.
 SUITE = ("BeforeSuite", "AfterSuite")
 LINES = 40  # of what a test printed
+# What follows is about the whole cluster; it is in the report.
+DUMP = "Collecting events from namespace"
 
 
 @dataclass(frozen=True)
@@ -30,13 +32,16 @@ class Outcome:
 def read(folder: pathlib.Path) -> dict[str, Outcome]:
     """Read the reports of all processes: each names all tests, those that others ran as skipped.
 
+    The first process says best why the suite did not begin; the others only know that it did not.
+
     :raises ElementTree.ParseError: one is damaged; its process was killed.
     """
     found: dict[str, Outcome] = {}
     for path in sorted(folder.glob("junit_*.xml")):
         for case in ElementTree.parse(path).getroot().iter("testcase"):
             outcome = _outcome(case)
-            if outcome.verdict != LEFT_OUT or outcome.name not in found:
+            before = found.get(outcome.name)
+            if before is None or before.verdict == LEFT_OUT:
                 found[outcome.name] = outcome
     return found
 
@@ -48,7 +53,7 @@ def _outcome(case: ElementTree.Element) -> Outcome:
     failure = case.find("failure")
     if failure is None:
         return Outcome(name, PASSED, seconds)
-    printed = (case.findtext("system-out") or "").splitlines()[-LINES:]
+    printed = (case.findtext("system-out") or "").partition(DUMP)[0].splitlines()[-LINES:]
     return Outcome(name, FAILED, seconds, "\n".join([(failure.text or "").strip(), *printed]))
 
 

@@ -6,6 +6,7 @@ put onto each machine first, as there is no registry that has it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ SERVER = re.compile(r"(server\"?: *\"?)https://[^\s\",]+")
 # The suite leaves them behind: everything else of it is in namespaces that it removes.
 POLICY = "e2e-test-privileged-psp"
 LABEL = "e2e-framework"  # of its namespaces
+GRACE = 120  # seconds that a suite has to write its reports, when its time is over
 CLEANING = 180  # seconds that namespaces may take to go
 LISTED = r"\[sig-network\]"
 CTR = "ctr --namespace k8s.io images"
@@ -85,7 +87,8 @@ class Suite:
         """
         runner = ("/suite/ginkgo", f"--nodes={processes}", "--noColor", "--keepGoing")
         words = (f"--focus={choice.focus(chosen)}", "/suite/e2e.test", "--")
-        flags = ("--kubeconfig=/report/kubeconfig", "--provider=skeleton", "--disable-log-dump")
+        flags = ("--kubeconfig=/report/kubeconfig", "--provider=skeleton", "--disable-log-dump",
+                 "--node-schedulable-timeout=3m", "--system-pods-startup-timeout=3m")  # fmt: skip
         secret = folder / "kubeconfig"
         secret.touch(0o600)
         secret.write_text(kubeconfig(first), encoding="utf-8")
@@ -104,7 +107,7 @@ class Suite:
     def _start(
         self, folder: pathlib.Path, network: str, *words: str, seconds: int | None = None
     ) -> str:
-        """Run a program of the suite to its end, for what it prints, or until it is killed."""
+        """Run a program of the suite to its end, or to that of its time, for what it prints."""
         name = f"metalk8s-conformance-{os.getpid()}-{folder.name}"
         volumes = (f"{self.folder}:/suite:ro", f"{self.kubectl}:/usr/bin/kubectl:ro")
         argv = [
@@ -118,6 +121,10 @@ class Suite:
                 process.wait(seconds)
             except subprocess.TimeoutExpired:
                 print(f"{words[0]}: not done after {seconds} s")
+                # All but the first process, which waits for them and their reports.
+                docker("exec", name, "sh", "-c", "kill -INT -1")
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(GRACE)
             finally:
                 if process.poll() is None:
                     docker("rm", "--force", name)

@@ -27,7 +27,7 @@ BROKEN = """<testsuite name="Kubernetes e2e suite">
 
 def test_processes_share_the_tests(tmp_path):
     printed = "\n".join(f"line {number}" for number in range(100))
-    (tmp_path / "junit_01.xml").write_text(FIRST.format(printed=printed))
+    (tmp_path / "junit_01.xml").write_text(FIRST.format(printed=f"{printed}\n{report.DUMP} x"))
     (tmp_path / "junit_02.xml").write_text(SECOND)
     found = report.read(tmp_path)
     assert found["[n] one"] == Outcome("[n] one", PASSED, 9.25)
@@ -49,6 +49,7 @@ def test_what_is_chosen_and_did_not_run_did_not_pass(tmp_path):
 
 def test_a_suite_that_does_not_begin(tmp_path):
     (tmp_path / "junit_01.xml").write_text(BROKEN)
+    (tmp_path / "junit_02.xml").write_text(BROKEN.replace("no API", "Node 1 failed"))
     judged = report.judge(["[n] one"], report.read(tmp_path))
     assert [(one.name, one.verdict) for one in judged] == [
         ("BeforeSuite", FAILED), ("[n] one", LEFT_OUT),
