@@ -30,8 +30,7 @@ def main() -> int:
     folder = arguments.report or pathlib.Path(tempfile.mkdtemp(prefix="metalk8s-conformance-"))
     folder.mkdir(parents=True, exist_ok=True)
     first, *others = machines(arguments.container)
-    for machine in (first, *others):
-        built.provide(machine)
+    built.provide((first, *others))
     names = chosen(arguments)
     print(f"{len(names)} tests; reports and output are in {folder}", flush=True)
     outcomes = built.run(

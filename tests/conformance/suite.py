@@ -6,13 +6,14 @@ put onto each machine first, as there is no registry that has it.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
 import pathlib
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tests.conformance import choice, report
@@ -60,8 +61,12 @@ class Suite:
         found = report.read(folder)
         return sorted(one.name for one in found.values() if one.verdict == report.PASSED)
 
-    def provide(self, machine: Machine) -> None:
-        """Put the image of the pods onto a machine."""
+    def provide(self, machines: Iterable[Machine]) -> None:
+        """Put the image of the pods onto machines, all at once."""
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            list(pool.map(self._provide, machines))
+
+    def _provide(self, machine: Machine) -> None:
         there = machine.shell(f"{CTR} list --quiet").split()
         if set(self.names) <= set(there):
             return

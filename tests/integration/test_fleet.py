@@ -240,7 +240,7 @@ def suite(fleet: Fleet, build_root: pathlib.Path) -> Suite:
         if name not in joined:
             fleet.declare(name, *roles[name])
             deploy(fleet, name)
-        found.provide(fleet.others[name])
+    found.provide(fleet.others.values())
     fleet.first.kubectl("wait --for=condition=Ready node --all --timeout=120s")
     return found
 
