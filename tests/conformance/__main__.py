@@ -29,6 +29,9 @@ def main() -> int:
         return 2
     folder = arguments.report or pathlib.Path(tempfile.mkdtemp(prefix="metalk8s-conformance-"))
     folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        print(f"{folder} is not empty: reports of another run would count", file=sys.stderr)
+        return 2
     first, *others = machines(arguments.container)
     built.provide((first, *others))
     names = chosen(arguments)
@@ -36,7 +39,8 @@ def main() -> int:
     outcomes = built.run(
         first, names, folder, processes=arguments.processes, seconds=60 * arguments.minutes
     )
-    print(report.told(outcomes))
+    print(report.told(outcomes), flush=True)
+    suite.clean(first)
     return int(any(one.verdict != report.PASSED for one in outcomes))
 
 

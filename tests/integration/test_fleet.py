@@ -251,6 +251,7 @@ def passes(
     """Run some of them; each has to run and to pass."""
     outcomes = suite.run(fleet.first, names, folder, processes=PROCESSES, seconds=seconds)
     print(report.told(outcomes))
+    suites.clean(fleet.first)
     assert {one.verdict for one in outcomes} == {report.PASSED}, report.told(outcomes)
 
 
