@@ -71,6 +71,8 @@ from buildchain.sources.steps import (
     task_sources_iso,
 )
 from buildchain.testbed.steps import (
+    task__conformance_compile,
+    task__conformance_image,
     task__testbed_image,
     task__vagrant_key,
     task_machine,
@@ -85,6 +87,8 @@ __all__ = [
     "task__base_image",
     "task__build_packages",
     "task__builder_image",
+    "task__conformance_compile",
+    "task__conformance_image",
     "task__debian_closure",
     "task__debian_floor",
     "task__dev_environment",

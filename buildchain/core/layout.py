@@ -59,6 +59,11 @@ class Layout:
         return self.cache / "resolutions" / f"{identity}.json"
 
     @property
+    def conformance_cache(self) -> Path:
+        """Kubernetes' own tests, compiled, a folder for each set of sources."""
+        return self.cache / "conformance"
+
+    @property
     def development_key(self) -> Path:
         """Secret OpenPGP key of this machine's builds, ASCII armour, mode 0600."""
         return self.cache / "keys" / "development.key"
@@ -164,6 +169,11 @@ class Layout:
     def signatures(self) -> Path:
         """What is to be signed elsewhere and what was, :mod:`buildchain.signatures.folder`."""
         return self.build / "signatures"
+
+    @property
+    def conformance(self) -> Path:
+        """Kubernetes' own tests and the image that their pods run."""
+        return self.build / "conformance"
 
     @property
     def product(self) -> Path:

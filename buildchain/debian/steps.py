@@ -48,9 +48,15 @@ def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
         "builder": pins.builder_packages,
         floor.NODE: pins.node_packages,
         "testbed": pins.testbed_packages,
+        "testbed-pods": pins.testbed_pods,
         **{name: debs for name, debs in go.items() if debs},
         **images,
     }
+
+
+def is_shipped(name: str) -> bool:
+    """Tell whether a set has a part in the ISO, and is no matter of tests alone."""
+    return not name.startswith("testbed")
 
 
 def locked(context: Context) -> Locked:

@@ -113,7 +113,7 @@ def _prove_locked(context: Context) -> None:
 
 
 def _sets(context: Context) -> dict[str, tuple[str, ...]]:
-    return {n: names for n, names in debian.wanted(context).items() if n != "testbed"}
+    return {n: names for n, names in debian.wanted(context).items() if debian.is_shipped(n)}
 
 
 def blobs(context: Context) -> dict[str, str]:

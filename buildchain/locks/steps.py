@@ -49,7 +49,7 @@ def replaced_file(context: Context) -> Path:
 def task__lock_record() -> Iterator[Task]:
     """Record the Debian packages that this build is made of."""
     context = current()
-    names = [name for name in debian.wanted(context) if name != "testbed"]
+    names = list(filter(debian.is_shipped, debian.wanted(context)))
     releases = redhat.releases(context)
     yield Step(
         context.layout,

@@ -37,6 +37,7 @@ PROFILE_KEYS = {
     "base": {"packages": "list"},
     "builder": {"packages": "list"},
     "testbed": {"packages": "list"},
+    "testbed-pods": {"packages": "list"},
 }
 REDHAT_KEYS = {
     "redhat": {
@@ -70,6 +71,7 @@ class Catalog:
     base_packages: tuple[str, ...]
     builder_packages: tuple[str, ...]
     testbed_packages: tuple[str, ...]
+    testbed_pods: tuple[str, ...]
     debian_roles: Mapping[str, tuple[str, ...]]
     redhat_releases: tuple[str, ...]
     redhat_minimal: tuple[str, ...]
@@ -133,6 +135,7 @@ def load(root: Path, profile: str) -> Catalog:
         base_packages=tuple(settings["base"]["packages"]),
         builder_packages=tuple(settings["builder"]["packages"]),
         testbed_packages=tuple(settings["testbed"]["packages"]),
+        testbed_pods=tuple(settings["testbed-pods"]["packages"]),
         debian_roles=_roles(settings["debian"]),
         redhat_releases=tuple(redhat["releases"]),
         redhat_minimal=tuple(redhat["minimal"]),

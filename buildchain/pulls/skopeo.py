@@ -5,6 +5,7 @@ Programs: ``skopeo``. On disk: its ``dir:`` layout (manifest.json, version, blob
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 DIR_VERSION = "Directory Transport Version: 1.1\n"  # the file `version` of a dir: layout
@@ -21,6 +22,21 @@ def argv_for_export(
     # The image comes from our own engine, there is nothing to verify a signature against.
     return [binary, "--insecure-policy", "copy", "--quiet", "--format", "v2s2", *host,
             f"docker-daemon:{reference}", f"dir:{folder}"]  # fmt: skip
+
+
+def argv_for_archive(
+    binary: str, reference: str, path: Path, names: Sequence[str], *, engine: str = ""
+) -> list[str | Path]:
+    """Write an image of the Docker engine to an archive as ``docker save`` makes it.
+
+    :param names: what the image is called there, at least one name.
+    :param engine: address of the engine when it is not skopeo's default.
+    """
+    host = [f"--src-daemon-host={engine}"] if engine else []
+    first, *more = names
+    return [binary, "--insecure-policy", "copy", "--quiet", *host,
+            *(f"--additional-tag={name}" for name in more),
+            f"docker-daemon:{reference}", f"docker-archive:{path}:{first}"]  # fmt: skip
 
 
 def argv_for_policy(

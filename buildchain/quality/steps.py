@@ -5,7 +5,7 @@
     _dev_environment ──> lint:{python,shell,yaml,salt,go}   format:{python,go}
           ├────────────> test:{unit,registry,render,integration,e2e}, test:soak
           └> _salt_environment ──────────────┘         │      │
-                            iso, _testbed_image ───────┘──────┘
+      iso, _testbed_image, _conformance_image ─────────┘──────┘
     _dev_environment ──> bench:<name>
     iso ───────────────> test:fresh
 """
@@ -67,6 +67,9 @@ ORDERED = (*PARALLEL, "--no-loadscope-reorder")
 GROUPED = (*ORDERED, "--dist=loadgroup")
 # What the rings of the operators start a real API server from.
 API_SERVER = ("etcd", "kubernetes")
+FLEET = (
+    "tests/integration/test_fleet.py"  # one fleet, on which each test finds what those before did
+)
 # In a soak: examples of each property, and media that lie to verify.sh.
 SOAK_EXAMPLES, SOAK_LIES = 5000, 10000
 TIMETABLE = Timetable()  # of this run of doit
@@ -249,9 +252,10 @@ def task_test() -> Iterator[Task]:
     root = context.config.root
     registry = root / "static-container-registry"
     salt = (SALT_ENVIRONMENT,)
-    whole = (*tools, *salt, "_testbed_image", "iso")
     # A profile may be without them; the tests that need them say so.
     shipped = {package.name for package in context.catalog.packages}
+    suite = ("_conformance_image",) if "kubernetes" in shipped else ()
+    whole = (*tools, *salt, "_testbed_image", *suite, "iso")
     api_server = tuple(
         packages.stage(name, "pkg_compile") for name in API_SERVER if name in shipped
     )
@@ -297,8 +301,10 @@ def task_test() -> Iterator[Task]:
 
 def _soak(context: Context) -> None:
     root = context.config.root
-    _run_tests(context, "soak", root, "tests/integration", (*GROUPED, "-m", "soak"))
+    lasting = (*GROUPED, "-m", "soak", f"--ignore={FLEET}")
+    _run_tests(context, "soak", root, "tests/integration", lasting)
     # The stations of a journey only make sense together.
+    _run_tests(context, "fleet", root, FLEET, ("-m", "integration"))
     _run_tests(context, "journey", root, "tests/e2e", ("-m", "e2e"))
     fuzzed = ("-m", "hypothesis or soak", *PARALLEL, "--dist=loadfile")
     examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES), "METALK8S_LIES": str(SOAK_LIES)}

@@ -3,6 +3,8 @@
 ::
 
     _base_image ─> _debian_closure:testbed ─> _testbed_image ┐  (only for machines in containers)
+    _base_image, _debian_closure:testbed-pods ────────────────────────┐
+    _builder_image, kubernetes:pkg_get_source ─> _conformance_compile ┴> _conformance_image
     check_for:vagrant, populate_iso ─────────────────────┼──> vagrant_up
     _vagrant_key ────────────────────────────────────────┘
     check_for:vagrant ──> vagrant_restore
@@ -24,16 +26,21 @@ from buildchain.debian import base
 from buildchain.debian import steps as debian
 from buildchain.machine import engine
 from buildchain.machine.steps import checks
+from buildchain.packages import steps as packages
+from buildchain.packages.build import Builder
 from buildchain.project.context import Context, current
+from buildchain.pulls import skopeo
 from buildchain.quality import checkers
 from buildchain.quality.steps import ENVIRONMENT, deliverables
-from buildchain.testbed import vagrant
+from buildchain.testbed import conformance, vagrant
 
 TOOLS = ("qemu-system-x86_64", "mmdebstrap", "mke2fs", "ssh")
 
 CLOSURE = debian.closure_step("testbed")
 IMAGE = "_testbed_image"
 KEY = "_vagrant_key"
+COMPILE = "_conformance_compile"
+CONFORMANCE = "_conformance_image"
 
 
 def task__testbed_image() -> Iterator[Task]:
@@ -60,6 +67,65 @@ def ensure_node_image(context: Context) -> str:
     with engine.connect(context.config.binary("docker")) as client:
         below = debian.base_reference(context)
         return vagrant.ensure_node_image(context.layout, client, below)
+
+
+def task__conformance_compile() -> Iterator[Task]:
+    """Compile Kubernetes' own tests, and what their pods run."""
+    context = current()
+    layout = context.layout
+    if not _has_kubernetes(context):
+        return
+    yield Step(
+        layout,
+        COMPILE,
+        title("COMPILE", "Kubernetes' own tests"),
+        functools.partial(_compile, context),
+        inputs=(conformance.recipe(layout, "compile.sh"),),
+        needs=(packages.stage("kubernetes", "pkg_get_source"), debian.BUILDER),
+        owns=layout.conformance,
+        after=checks("docker"),
+    ).task()
+
+
+def _has_kubernetes(context: Context) -> bool:
+    """Tell whether the profile has what is to be tested."""
+    return any(package.name == "kubernetes" for package in context.catalog.packages)
+
+
+def _compile(context: Context) -> Made:
+    docker = context.config.binary("docker")
+    with engine.connect(docker) as client:
+        reference = debian.ensure_builder(context, client)
+    epoch, build = context.catalog.content_epoch, context.layout.build
+    builder = Builder(reference, docker, epoch, build)
+    return conformance.compile_tests(context.layout, context.catalog.package("kubernetes"), builder)
+
+
+def task__conformance_image() -> Iterator[Task]:
+    """Make the image that pods of Kubernetes' own tests run."""
+    context = current()
+    layout = context.layout
+    if not _has_kubernetes(context):
+        return
+    yield Step(
+        layout,
+        CONFORMANCE,
+        title("BUILD IMAGE", "pods of Kubernetes' own tests"),
+        functools.partial(_conformance_image, context),
+        inputs=(conformance.recipe(layout, "Dockerfile"),),
+        needs=(COMPILE, debian.BASE, debian.closure_step(conformance.CLOSURE)),
+        code=(base, skopeo),
+        after=checks("docker", "skopeo"),
+    ).task()
+
+
+def _conformance_image(context: Context) -> Made:
+    return conformance.make_image(
+        context.layout,
+        debian.base_reference(context),
+        docker=context.config.binary("docker"),
+        skopeo_bin=context.config.binary("skopeo"),
+    )
 
 
 def task__vagrant_key() -> Iterator[Task]:

@@ -10,12 +10,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pathlib
 import random
 import re
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.conformance import choice, report
+from tests.conformance import suite as suites
+from tests.conformance.suite import Suite
 from tests.integration.conftest import require
 from tests.testbed import faults
 from tests.testbed import fleet as fleets
@@ -38,6 +42,8 @@ MOVED = 5
 GOES_ON = 60  # seconds that ten answers may take then
 HEALED = 60  # seconds after which nothing is left of a partition
 LEFT = ("/etc/kubernetes", "/etc/salt/minion.d/metalk8s.conf")  # of a machine that joined
+# Of Kubernetes' own tests: how many run side by side, and the seconds they may take.
+PROCESSES, DOZEN_SECONDS, WHOLE_SECONDS = 4, 600, 90 * 60
 BROKEN = 2  # exit status of doctor.sh
 PROBLEMS = 22  # exit status of deploy-node.sh
 ETCDCTL = (
@@ -222,6 +228,53 @@ def test_who_may_read_what(fleet: Fleet) -> None:
         assert second.shell(digest) == fleet.first.shell(digest)
     log = fleet.first.shell("grep -rl 'BEGIN RSA PRIVATE' /var/lib/metalk8s/salt-master || true")
     assert log == ""
+
+
+@pytest.fixture
+def suite(fleet: Fleet, build_root: pathlib.Path) -> Suite:
+    """Return Kubernetes' own tests, and a fleet of which three machines take pods."""
+    found = suites.built(build_root)
+    if found is None:
+        missing = "Kubernetes' own tests (./doit.sh _conformance_image)"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"missing: {missing}")
+    # Whoever runs these alone finds the first machine alone.
+    joined, roles = nodes(fleet), {WORKER: (), **dict.fromkeys(MASTERS, ("master", "etcd"))}
+    for name in fleet.others:
+        if name not in joined:
+            fleet.declare(name, *roles[name])
+            deploy(fleet, name)
+    found.provide(fleet.others.values())
+    fleet.first.kubectl("wait --for=condition=Ready node --all --timeout=120s")
+    return found
+
+
+def passes(
+    suite: Suite, fleet: Fleet, names: list[str], folder: pathlib.Path, seconds: int
+) -> None:
+    """Run some of them; each has to run and to pass."""
+    outcomes = suite.run(fleet.first, names, folder, processes=PROCESSES, seconds=seconds)
+    print(report.told(outcomes))
+    suites.clean(fleet.first)
+    assert {one.verdict for one in outcomes} == {report.PASSED}, report.told(outcomes)
+
+
+def test_kubernetes_knows_its_own(suite: Suite, tmp_path: pathlib.Path) -> None:
+    """What is chosen is chosen from the tests that there are."""
+    known = suite.known(tmp_path)
+    if os.environ.get("METALK8S_UPDATE_GOLDEN"):
+        choice.KNOWN.write_text("\n".join([*known, ""]), encoding="utf-8")
+    assert known == choice.known()
+
+
+def test_kubernetes_own_dozen(fleet: Fleet, suite: Suite, tmp_path: pathlib.Path) -> None:
+    """A dozen of Kubernetes' own tests of networks passes, on pods of three machines."""
+    passes(suite, fleet, list(choice.read().dozen), tmp_path, DOZEN_SECONDS)
+
+
+@pytest.mark.soak
+def test_kubernetes_own_whole(fleet: Fleet, suite: Suite, tmp_path: pathlib.Path) -> None:
+    """So do all that docs/reference/conformance.md does not except."""
+    passes(suite, fleet, choice.read().whole(choice.known()), tmp_path, WHOLE_SECONDS)
 
 
 def test_any_master_may_die(fleet: Fleet) -> None:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from buildchain.project import config
+from tests.conformance import choice
 from tests.conftest import ROOT
 
 ROWS = re.compile(r"(?<=\|---\|\n)(\|.*\n)*")
@@ -33,7 +34,18 @@ def tasks():
         yield row(f"`{name}`", doc)
 
 
-@pytest.mark.parametrize(("page", "rows"), [("options", options), ("tasks", tasks)])
+def conformance():
+    choices, known = choice.read(), choice.known()
+    for name in choices.covered(known):
+        when = "every run of CI" if name in choices.dozen else "soak"
+        reason = choices.excluded.get(name, "")
+        # Code, so that brackets are no links.
+        yield row(f"`{name.removeprefix('[sig-network] ')}`", "never" if reason else when, reason)
+
+
+@pytest.mark.parametrize(
+    ("page", "rows"), [("options", options), ("tasks", tasks), ("conformance", conformance)]
+)
 def test_table(page, rows):
     path = ROOT / "docs/reference" / f"{page}.md"
     text = path.read_text(encoding="utf-8")

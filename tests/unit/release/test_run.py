@@ -38,8 +38,9 @@ class Releasing(Elsewhere):
 
     def _lock_of_the_archive(self):
         built = json.loads((self.build / "lock/debian.lock").read_text())
-        testbed = json.loads((self.checkout / LOCK).read_text())["testbed"]
-        return json.dumps({**built, "testbed": {**testbed, "on": built["builder"]["on"]}})
+        ours, base = json.loads((self.checkout / LOCK).read_text()), built["builder"]["on"]
+        beds = {name: {**ours[name], "on": base} for name in ("testbed", "testbed-pods")}
+        return json.dumps({**built, **beds})
 
     def restore(self):
         super().restore()
