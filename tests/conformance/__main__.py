@@ -1,4 +1,4 @@
-"""Kubernetes' own tests by hand: ``python -m tests.conformance CONTAINER [NAME ...]``.
+"""Kubernetes' own tests by hand: ``python -m tests.conformance [--whole] CONTAINER``.
 
 CONTAINER is the first machine of a fleet that runs (a container of the test bed). All machines of
 its network get the image of the tests' pods. ``METALK8S_BUILD_ROOT`` says where the build is.
