@@ -310,8 +310,8 @@ def _soak(context: Context) -> None:
     examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES), "METALK8S_LIES": str(SOAK_LIES)}
     _run_tests(context, "fuzzers", root, "tests/unit", fuzzed, examples)
     for folder in (root / "operators" / name for name in ("dns", "network")):
-        lasting = ("-m", "hypothesis or integration or soak")
-        _run_tests(context, f"{folder.name}-soak", folder, "tests", lasting, examples)
+        chosen = ("-m", "hypothesis or integration or soak")
+        _run_tests(context, f"{folder.name}-soak", folder, "tests", chosen, examples)
 
 
 def _run_tests(
