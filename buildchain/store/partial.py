@@ -52,7 +52,7 @@ class Partial:
                 if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                     raise
 
-    def write(self, content: bytes | memoryview) -> None:
+    def write(self, content: bytes | bytearray | memoryview) -> None:
         """Append at most :data:`UNIT` bytes."""
         piece = memoryview(content)
         if self.offset + len(piece) - self._noted > UNIT:

@@ -29,7 +29,7 @@ DRIP = 4096  # bytes; less than that in TIMEOUT is as good as nothing
 REDIRECTS = 5
 REDIRECTING = frozenset({301, 302, 303, 307, 308})
 SMALL = 4 << 20  # bytes of an answer that is read into memory, at most
-PIECE = 1 << 17  # bytes that are read at a time, at most; TLS has 16 KiB at a time
+PIECE = 1 << 16  # bytes that are hashed and written at a time; TLS brings 16 KiB at a time
 FAREWELL = 1 << 16  # bytes of a redirection's body that are read to keep the connection
 POOL = 16  # connections to one host that are kept
 CERTIFICATES = ("/etc/containers/certs.d", "/etc/docker/certs.d", "~/.config/containers/certs.d")
@@ -51,27 +51,30 @@ class Answer:
         self.length: int | None = response.raw.length_remaining
         self._body = response.raw
 
-    def pieces(self) -> Iterator[bytes]:
-        """Yield what has come, as it comes, never decompressed.
+    def pieces(self) -> Iterator[bytearray]:
+        """Yield what comes, never decompressed; also what came before an error.
 
         :raises TransferError: the connection broke, is silent or drips.
         """
-        since, count = time.monotonic(), 0
-        while True:
-            try:
-                # What is there, not as much as fits: a server that drips would draw that out.
-                piece = self._body.read1(PIECE, decode_content=False)
-            except ERRORS as error:
-                raise _failure(self.origin, error) from error
-            if not piece:
-                return
-            count += len(piece)
-            now = time.monotonic()
-            if now - since > TIMEOUT:
-                if count < DRIP and self._body.length_remaining != 0:
-                    raise TransferError(f"{self.origin.name} sends too slowly", passing=True)
-                since, count = now, 0
-            yield piece
+        since, count, found = time.monotonic(), 0, bytearray()
+        try:
+            # What is there, not as much as fits: a server that drips would draw that out.
+            while piece := self._body.read1(PIECE - len(found), decode_content=False):
+                found += piece
+                count += len(piece)
+                now = time.monotonic()
+                if now - since > TIMEOUT:
+                    if count < DRIP and self._body.length_remaining != 0:
+                        yield found
+                        raise TransferError(f"{self.origin.name} sends too slowly", passing=True)
+                    since, count = now, 0
+                if len(found) == PIECE:
+                    yield found
+                    found = bytearray()
+        except ERRORS as error:
+            yield found
+            raise _failure(self.origin, error) from error
+        yield found
 
     def read(self, limit: int = SMALL) -> bytes:
         """Return the body.

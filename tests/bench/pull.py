@@ -107,7 +107,8 @@ class Bench:
                 f"{self.target}/blobs docker://{self.address}/@ oci:$d:t'"
             )
         if variant == "curl":
-            return f"curl -sSfZ --parallel-max 4 -K {self.folder / 'curl.conf'} 2>/dev/null"
+            config = self.folder / "curl.conf"
+            return f"curl --cacert $SSL_CERT_FILE -sSfZ --parallel-max 4 -K {config} 2>/dev/null"
         return f"{sys.executable} -m tests.registries.puller {self.folder / 'job.json'}"
 
     def run(self, variant: str) -> Sample:
