@@ -223,14 +223,12 @@ def _next(answer: Answer, asked: str) -> str:
 
     :raises TransferError: it is elsewhere: our login has no business there.
     """
-    for part in answer.headers.get("Link", "").split(","):
-        target, _, parameters = part.strip().partition(">")
-        if re.search(r';\s*rel="?next"?', parameters):
-            url, stays = joined(asked, target.removeprefix("<"))
-            if not stays:
-                raise TransferError(f"{asked} goes on at {url}, elsewhere", passing=False)
-            return url
-    return ""
+    if not answer.following:
+        return ""
+    url, stays = joined(asked, answer.following)
+    if not stays:
+        raise TransferError(f"{asked} goes on at {url}, elsewhere", passing=False)
+    return url
 
 
 def _refusal(answer: Answer, text: str, offered: list[str]) -> TransferError:

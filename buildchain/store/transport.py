@@ -41,6 +41,7 @@ class Answer:
     """Status and headers of an answer, and its body as it comes.
 
     :param length: bytes of the body, ``None`` when the server does not say.
+    :param following: where a list goes on, as the server says it, or empty.
     """
 
     def __init__(self, origin: Origin, url: str, response: requests.Response) -> None:
@@ -49,6 +50,7 @@ class Answer:
         self.status = response.status_code
         self.headers = response.raw.headers
         self.length: int | None = response.raw.length_remaining
+        self.following = response.links.get("next", {}).get("url", "")
         self._body = response.raw
 
     def pieces(self) -> Iterator[bytearray]:
@@ -203,7 +205,7 @@ class Transport:
 
 def _failure(origin: Origin, error: BaseException) -> TransferError:
     """Say what happened in a sentence; requests and urllib3 wrap that several times."""
-    while isinstance(inner := error.__cause__ or error.__context__, ERRORS):
+    while isinstance(inner := error.__context__, ERRORS):
         error = inner
     name = origin.name
     match error:

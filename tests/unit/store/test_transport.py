@@ -361,6 +361,63 @@ def tls(tmp_path, require, monkeypatch):
     thread.join()
 
 
+class Tunnel(http.server.BaseHTTPRequestHandler):
+    """A proxy that leads on, byte by byte."""
+
+    seen: list[str] = []  # noqa: RUF012
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+    def do_CONNECT(self) -> None:
+        self.seen.append(f"{self.path} {self.headers.get('Proxy-Authorization', '')}")
+        host, _, port = self.path.rpartition(":")
+        with socket.create_connection((host, int(port))) as there:
+            self.send_response(200)
+            self.end_headers()
+            back = threading.Thread(target=pump, args=(there, self.connection))
+            back.start()
+            pump(self.connection, there)
+            back.join()
+        self.close_connection = True
+
+
+def pump(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := one.recv(1 << 16):
+            other.sendall(piece)
+        other.shutdown(socket.SHUT_WR)
+
+
+def test_tls_through_a_proxy(tls, tmp_path):
+    """Who is trusted is the same as without; the proxy hears its own login and no other."""
+    address, certificate = tls
+    folder = tmp_path / "certs.d" / address
+    folder.mkdir(parents=True)
+    (folder / "ca.crt").write_bytes(certificate.read_bytes())
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tunnel)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    Tunnel.seen.clear()
+    environ = {"https_proxy": f"http://u:p@127.0.0.1:{server.server_address[1]}"}
+    client = Transport(environ=environ, certificates=[tmp_path / "certs.d"])
+    stranger = Transport(environ=environ, certificates=[])
+    try:
+        with client.open("GET", f"https://{address}{PATH}", {"Authorization": "x"}) as answer:
+            assert answer.read() == DATA
+        with (
+            pytest.raises(TransferError, match=f"{address} is not trusted"),
+            stranger.open("GET", f"https://{address}{PATH}"),
+        ):
+            pass
+    finally:
+        client.close()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert Tunnel.seen == [f"{address} Basic dTpw"] * 2
+
+
 def test_an_authority_for_one_host(tls, tmp_path, monkeypatch):
     address, certificate = tls
     folder = tmp_path / "certs.d" / address
