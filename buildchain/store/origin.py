@@ -61,15 +61,16 @@ class Origin(NamedTuple):
 def origin_of(url: str) -> Origin:
     """Return who to ask for an address.
 
-    :raises TransferError: it is not an HTTP address, or holds a login.
+    :raises TransferError: it is not an HTTP address, or holds a login (which is not shown).
     """
+    shown = url.rpartition("@")[2]
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port or PORTS[parts.scheme]
     except (KeyError, ValueError) as error:
-        raise TransferError(f"{url} is not an HTTP address", passing=False) from error
+        raise TransferError(f"{shown} is not an HTTP address", passing=False) from error
     if not parts.hostname or not _PLACE.fullmatch(parts.netloc):
-        raise TransferError(f"{parts.scheme} address without a plain host name", passing=False)
+        raise TransferError(f"{shown}: expected http[s]://host[:port], no login", passing=False)
     return Origin(parts.scheme, parts.hostname, port)
 
 
