@@ -87,7 +87,7 @@ def joined(base: str, target: str) -> tuple[str, bool]:
 
 
 def _matches(entry: str, origin: Origin) -> bool:
-    """Not requests' own: that takes ``foobar.example`` for ``bar.example``, ports for names."""
+    """Not by requests: that knows fewer forms, and sets ``os.environ`` while threads read it."""
     if entry in ("", "*"):
         return entry == "*"
     try:
