@@ -16,11 +16,15 @@ import time
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from buildchain.core.reference import Reference
 from buildchain.store.credentials import Credentials, Login
-from buildchain.store.retry import PASSING, TransferError, requested_pause
-from buildchain.store.transport import Origin, Transport, split
+from buildchain.store.failure import PASSING, TransferError, requested_pause
+from buildchain.store.origin import Origin, origin_of
+
+if TYPE_CHECKING:
+    from buildchain.store.transport import Transport
 
 LIFETIME = 60.0  # seconds of a token that does not say, by the specification
 EARLY = 10.0  # seconds before its end that a token is replaced
@@ -182,7 +186,7 @@ def _check_realm(origin: Origin, realm: str) -> None:
 
     :raises TransferError: it is not an HTTP address, or a downgrade.
     """
-    if split(realm)[0].scheme != "https" and origin.scheme == "https":
+    if origin_of(realm).scheme != "https" and origin.scheme == "https":
         raise TransferError(
             f"{origin.name} wants the login for it sent to {realm}, without TLS", passing=False
         )

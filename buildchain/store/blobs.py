@@ -55,7 +55,7 @@ class Store:
             # What a killed process leaves of it is among the partial ones, where somebody looks.
             with partial.opened(self.partials, digest) as part:
                 part.restart()
-                part.write(memoryview(content))
+                part.write(content)
                 part.move(self.path(digest))
         return digest
 
@@ -93,7 +93,7 @@ class Store:
             part.restart()
             try:
                 for piece in pieces:
-                    part.write(memoryview(piece))
+                    part.write(piece)
                 if part.hexdigest != digest:
                     raise ChecksumError(
                         f"{origin}: expected SHA-256 {digest}, got {part.hexdigest}",

@@ -6,6 +6,7 @@ elsewhere while others go on; what fails for good is told at the end, with every
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,10 +14,12 @@ from dataclasses import dataclass, field
 
 from buildchain.core import events
 from buildchain.core.errors import BuildError
+from buildchain.store.failure import TransferError
 from buildchain.store.gate import MOST, Gate
 from buildchain.store.registry import Endpoint
-from buildchain.store.retry import ATTEMPTS, TransferError, pause
 
+ATTEMPTS = 8  # of one object on one server, counted while nothing of it arrives
+FIRST, LONGEST = 0.5, 30.0  # seconds to wait after the first and at most after any failure
 THREADS = 16
 TICK = 0.5  # seconds between two looks at how far it is
 STEP = 1 << 20  # bytes that count as getting on: the failures before are forgotten
@@ -211,3 +214,12 @@ class Jobs:
                 self._pending.append(job)
                 self._pending.sort(key=lambda job: job.order)
             self._change.notify_all()
+
+
+def pause(failures: int, after: float = 0.0) -> float:
+    """Return seconds to wait after so many failures in a row.
+
+    Half of it is chance: clients that failed together do not come back together.
+    """
+    longest = min(LONGEST, FIRST * 2.0 ** (failures - 1))
+    return max(after, longest * random.uniform(0.5, 1.0))  # noqa: S311 - no secret

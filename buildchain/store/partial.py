@@ -52,8 +52,9 @@ class Partial:
                 if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
                     raise
 
-    def write(self, piece: memoryview) -> None:
+    def write(self, content: bytes | bytearray | memoryview) -> None:
         """Append at most :data:`UNIT` bytes."""
+        piece = memoryview(content)
         if self.offset + len(piece) - self._noted > UNIT:
             self.note()
         self._hash.update(piece)
@@ -61,36 +62,6 @@ class Partial:
             written = os.write(self._file, piece)
             self.offset += written
             piece = piece[written:]
-
-    def take(self, pipe: int, count: int, window: memoryview) -> None:
-        """Append so many bytes, at most :data:`UNIT`, out of a pipe.
-
-        They never pass through this process on their way; it reads them for the hash.
-
-        :param window: where they are read to.
-        """
-        if self.offset + count - self._noted > UNIT:
-            self.note()
-        while count:
-            try:
-                moved = os.splice(pipe, self._file, count)
-            except OSError as error:
-                if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
-                    raise
-                # A file system that cannot do it.
-                piece = os.read(pipe, min(count, len(window)))
-                self.write(memoryview(piece))
-                count -= len(piece)
-                continue
-            count -= moved
-            end = self.offset + moved
-            while self.offset < end:
-                view = window[: end - self.offset]
-                read = os.preadv(self._file, [view], self.offset)
-                if not read:
-                    raise OSError(errno.EIO, f"{self.path} became shorter")
-                self._hash.update(view[:read])
-                self.offset += read
 
     def note(self) -> None:
         """Vouch in the journal for what is there; small blobs end without ever having one."""

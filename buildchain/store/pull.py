@@ -14,10 +14,10 @@ from buildchain.core import events
 from buildchain.core.errors import BuildError, FetchError, SpaceError
 from buildchain.store import partial
 from buildchain.store.blobs import Store
-from buildchain.store.jobs import Job, Jobs
+from buildchain.store.failure import TransferError
+from buildchain.store.jobs import ATTEMPTS, Job, Jobs
 from buildchain.store.manifest import Descriptor
 from buildchain.store.registry import Endpoint, Registry
-from buildchain.store.retry import ATTEMPTS, TransferError
 from buildchain.store.sources import Sources
 from buildchain.store.tree import REFERRERS, TAG, Pulled, Tree, Wanted
 

@@ -6,23 +6,23 @@ Protocol: OCI distribution specification 1.1, "Pull" and "Content discovery".
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import re
-import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from buildchain.core.reference import DIGEST, Reference
 from buildchain.store import manifest
 from buildchain.store.authentication import Authenticator
+from buildchain.store.failure import CROWDED, PASSING, TransferError, requested_pause
 from buildchain.store.manifest import Descriptor, Manifest
+from buildchain.store.origin import joined, origin_of
 from buildchain.store.partial import Partial
-from buildchain.store.retry import CROWDED, PASSING, TransferError, requested_pause
-from buildchain.store.transport import Answer, Transport, split
 
-BUFFER = 1 << 20  # bytes; one for each transfer, and a pipe of that size
+if TYPE_CHECKING:
+    from buildchain.store.transport import Answer, Transport
+
 RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 PAGES = 100  # of one list, at most; each may be as large as a manifest
 # Tags by which tools of before the referrers API attach things to an image.
@@ -93,7 +93,7 @@ class Registry:
         # Before it is looked into: what is not what was asked for is not worth a word.
         if DIGEST.fullmatch(name) and manifest.digest_of(content) != name:
             raise CorruptError(f"{origin} does not match its digest")
-        kind = answer.headers.get_content_type()
+        kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         return manifest.parse(content, kind, origin)
 
     def digest_of(self, endpoint: Endpoint, tag: str) -> str:
@@ -175,22 +175,13 @@ class Registry:
                 passing=True,
             )
         partial.reserve(wanted.size)
-        buffer = memoryview(bytearray(BUFFER))
-        with _pipe() as (outlet, inlet):
-            while True:
-                bare = answer.is_bare
-                count = answer.splice(inlet) if bare else answer.readinto(buffer)
-                if not count:
-                    break
-                if partial.offset + count > wanted.size:
-                    partial.restart()
-                    raise CorruptError(f"{wanted.digest}: {answer.origin.name} sends too much")
-                if bare:
-                    partial.take(outlet, count, buffer)
-                else:
-                    partial.write(buffer[:count])
-                if self._stopped():
-                    raise TransferError("interrupted", passing=False)
+        for piece in answer.pieces():
+            if partial.offset + len(piece) > wanted.size:
+                partial.restart()
+                raise CorruptError(f"{wanted.digest}: {answer.origin.name} sends too much")
+            partial.write(piece)
+            if self._stopped():
+                raise TransferError("interrupted", passing=False)
         if partial.offset != wanted.size:
             raise TransferError(f"{answer.origin.name} closed early", passing=True)
 
@@ -199,7 +190,7 @@ class Registry:
         self, method: str, endpoint: Endpoint, url: str, headers: Mapping[str, str]
     ) -> Iterator[Answer]:
         """Make a request with what the registry wants of us; only good answers come back."""
-        asked = split(endpoint.base)[0]
+        asked = origin_of(endpoint.base)
         for attempt in (1, 2):
             login = self._authenticator.headers(asked, endpoint.reference)
             with self._transport.open(method, url, {**headers, **login}) as answer:
@@ -207,7 +198,7 @@ class Registry:
                     yield answer
                     return
                 text = _message(answer.read())
-                offered = answer.headers.get_all("WWW-Authenticate", [])
+                offered = answer.headers.getlist("WWW-Authenticate")
             used = login.get("Authorization", "")
             # Where the registry sent us to has no business with the login for it.
             is_foreign = answer.origin != asked
@@ -215,19 +206,6 @@ class Registry:
             if answer.status != 401 or is_foreign or is_over:
                 raise _refusal(answer, text, offered)
             self._authenticator.renew(asked, endpoint.reference, used, offered)
-
-
-@contextlib.contextmanager
-def _pipe() -> Iterator[tuple[int, int]]:
-    """Provide a pipe's two ends: to read from, to write to."""
-    ends = os.pipe()
-    try:
-        with contextlib.suppress(OSError):  # not more than this user may have
-            fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, BUFFER)
-        yield ends
-    finally:
-        for end in ends:
-            os.close(end)
 
 
 def _continues(answer: Answer, start: int, size: int) -> bool:
@@ -245,14 +223,12 @@ def _next(answer: Answer, asked: str) -> str:
 
     :raises TransferError: it is elsewhere: our login has no business there.
     """
-    for part in answer.headers.get("Link", "").split(","):
-        target, _, parameters = part.strip().partition(">")
-        if re.search(r';\s*rel="?next"?', parameters):
-            url = urllib.parse.urljoin(asked, target.removeprefix("<"))
-            if split(url)[0] != split(asked)[0]:
-                raise TransferError(f"{asked} goes on at {url}, elsewhere", passing=False)
-            return url
-    return ""
+    if not answer.following:
+        return ""
+    url, stays = joined(asked, answer.following)
+    if not stays:
+        raise TransferError(f"{asked} goes on at {url}, elsewhere", passing=False)
+    return url
 
 
 def _refusal(answer: Answer, text: str, offered: list[str]) -> TransferError:

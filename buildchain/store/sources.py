@@ -10,8 +10,8 @@ from typing import Self
 from buildchain.core.reference import Reference
 from buildchain.store.authentication import Authenticator
 from buildchain.store.credentials import Credentials, Helper, standard_files
+from buildchain.store.origin import origin_of
 from buildchain.store.registry import Endpoint, Registry
-from buildchain.store.transport import Transport, split
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,9 @@ class Sources:
     """Open connections to registries; a context manager that ends them."""
 
     def __init__(self, access: Access) -> None:
+        # Late: it stands on requests, which nobody else needs.
+        from buildchain.store.transport import Transport
+
         self._access = access
         named = [m.base.removeprefix("http://") for m in access.mirrors if m.base[:5] == "http:"]
         self._transport = Transport(plain_http=[*access.plain_http, *named], environ=access.environ)
@@ -87,7 +90,7 @@ class Sources:
         for mirror in self._access.mirrors:
             if mirror.registry == reference.registry:
                 path = f"{mirror.prefix}/{reference.repository}".lstrip("/")
-                there = replace(reference, registry=split(mirror.base)[0].name, repository=path)
+                there = replace(reference, registry=origin_of(mirror.base).name, repository=path)
                 places.append(Endpoint(mirror.base, there))
         plain = reference.registry in self._access.plain_http
         base = f"{'http' if plain else 'https'}://{reference.registry}"

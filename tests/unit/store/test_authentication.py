@@ -10,8 +10,8 @@ from buildchain.core import reference
 from buildchain.store import authentication
 from buildchain.store.authentication import Authenticator, Challenge, challenges
 from buildchain.store.credentials import Credentials
+from buildchain.store.failure import TransferError
 from buildchain.store.registry import Endpoint, Registry
-from buildchain.store.retry import TransferError
 from buildchain.store.transport import Transport
 from tests.registries import faulty, image_set
 

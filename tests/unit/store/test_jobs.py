@@ -6,15 +6,16 @@ import pytest
 from buildchain.core import reference
 from buildchain.core.errors import ContentError
 from buildchain.store import jobs as jobs_module
-from buildchain.store import retry
+from buildchain.store.failure import TransferError
 from buildchain.store.jobs import Job, Jobs
 from buildchain.store.registry import Endpoint
-from buildchain.store.retry import TransferError
+
+PAUSES = jobs_module.FIRST
 
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST", 0.001)
+    monkeypatch.setattr(jobs_module, "FIRST", 0.001)
 
 
 def place(host: str) -> Endpoint:
@@ -196,14 +197,24 @@ def test_interrupted_in_order():
     def interrupt(_bytes):
         raise KeyboardInterrupt
 
+    before = set(threading.enumerate())
     jobs = Jobs(interrupt)
     jobs.add(Job("a", action, [HERE]))
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         jobs.run()
     assert time.monotonic() - begun < 4
-    assert threading.active_count() == 1
+    assert set(threading.enumerate()) <= before
 
 
 def test_nothing_to_do():
     assert Jobs().run() == {}
+
+
+def test_pause_grows_to_a_limit_and_is_partly_chance(monkeypatch):
+    monkeypatch.setattr(jobs_module, "FIRST", PAUSES)
+    for failures, longest in [(1, 0.5), (2, 1.0), (3, 2.0), (7, 30.0), (50, 30.0)]:
+        found = {jobs_module.pause(failures) for _ in range(20)}
+        assert len(found) > 1
+        assert all(longest / 2 <= seconds <= longest for seconds in found)
+    assert jobs_module.pause(1, after=9.0) == 9.0

@@ -1,5 +1,4 @@
 import errno
-import fcntl
 import hashlib
 import os
 import threading
@@ -79,31 +78,6 @@ def test_room_that_cannot_be_claimed(tmp_path, monkeypatch, number, told):
                 part.reserve(10)
         else:
             part.reserve(10)
-
-
-@pytest.mark.parametrize("can_splice", [True, False])
-def test_out_of_a_pipe(tmp_path, can_splice):
-    """What came another way than over TLS; the journal is the same."""
-    outlet, inlet = os.pipe()
-    try:
-        with partial.opened(tmp_path, NAME) as part:
-            if not can_splice:
-                # As with a file system that does not know it.
-                fcntl.fcntl(part._file, fcntl.F_SETFL, os.O_APPEND)
-            for at in range(0, len(DATA), 90):
-                piece = DATA[at : at + 90]
-                os.write(inlet, piece)
-                part.take(outlet, len(piece), memoryview(bytearray(40)))
-            assert part.offset == len(DATA)
-            assert part.hexdigest == hashlib.sha256(DATA).hexdigest()
-            part.note = lambda: None
-    finally:
-        os.close(outlet)
-        os.close(inlet)
-    assert (tmp_path / NAME).read_bytes() == DATA
-    offset, digest = resumed(tmp_path)
-    assert len(DATA) - 100 <= offset < len(DATA)
-    assert digest == hashlib.sha256(DATA[:offset]).hexdigest()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from buildchain.core import reference
 from buildchain.core.errors import FetchError, SpaceError
-from buildchain.store import jobs, manifest, partial, retry
+from buildchain.store import jobs, manifest, partial
 from buildchain.store.sources import Mirror, parse_mirror
 from buildchain.store.tree import Wanted
 from tests.registries import faulty, image_set
@@ -16,8 +16,8 @@ from tests.registries.site import Site
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
-    monkeypatch.setattr(retry, "FIRST", 0.01)
-    monkeypatch.setattr(retry, "LONGEST", 0.05)
+    monkeypatch.setattr(jobs, "FIRST", 0.01)
+    monkeypatch.setattr(jobs, "LONGEST", 0.05)
     monkeypatch.setattr(jobs, "TICK", 0.05)
 
 

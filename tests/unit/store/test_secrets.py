@@ -14,8 +14,8 @@ from buildchain.core.errors import ContentError
 from buildchain.store import manifest
 from buildchain.store.authentication import Authenticator
 from buildchain.store.credentials import Credentials
+from buildchain.store.failure import TransferError
 from buildchain.store.registry import PAGES, Endpoint, Registry
-from buildchain.store.retry import TransferError
 from buildchain.store.transport import Transport
 from tests.registries import image_set, web
 
@@ -275,6 +275,7 @@ LINKS = {
     "elsewhere": lambda number, web: f"{web['evil'].url}/v2/team/app/referrers/x?n={number + 1}",
     "without TLS": lambda number, web: f"{web['registry'].url}/v2/team/app/x?n={number + 1}",
     "another host's name": lambda number, web: f"//{web['evil'].address}/x?n={number + 1}",
+    "nowhere": lambda _number, _web: "http://[::1",
     "an end": lambda number, _web: f"?n={number + 1}" if number < 5 else "",
 }
 
@@ -301,7 +302,7 @@ def test_pages_end_and_tell_nobody(everybody, login, scheme, kind):
         if kind == "an end":
             assert len(client.referrers(everybody.endpoint(name), digest)) == 6
         else:
-            with pytest.raises(TransferError, match=r"has no end|elsewhere") as caught:
+            with pytest.raises(TransferError, match=r"has no end|elsewhere|no address") as caught:
                 client.referrers(everybody.endpoint(name), digest)
             assert not caught.value.passing
     assert len(everybody[name].said) <= PAGES + 2

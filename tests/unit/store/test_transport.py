@@ -1,7 +1,7 @@
 import contextlib
 import datetime
+import gzip
 import http.server
-import os
 import socket
 import ssl
 import threading
@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from buildchain.store import transport
-from buildchain.store.retry import TransferError
-from buildchain.store.transport import Origin, Transport, split
-from tests.registries import faulty, image_set
+from buildchain.store.failure import TransferError
+from buildchain.store.transport import Transport
+from tests.registries import faulty, image_set, web
 
 DATA = bytes(range(256)) * 1000
 NAME = image_set.digest(DATA)
@@ -32,61 +32,9 @@ def client(served):
     made.close()
 
 
-def get(
-    client: Transport, served: faulty.Faulty, read=transport.Answer.read, **headers: str
-) -> tuple[int, bytes]:
+def get(client: Transport, served: faulty.Faulty, **headers: str) -> tuple[int, bytes]:
     with client.open("GET", f"http://{served.address}{PATH}", headers) as answer:
-        return answer.status, read(answer)
-
-
-def read_by_pipe(answer: transport.Answer) -> bytes:
-    found, buffer, ends = b"", memoryview(bytearray(1 << 13)), os.pipe()
-    try:
-        while True:
-            bare = answer.is_bare
-            count = answer.splice(ends[1]) if bare else answer.readinto(buffer)
-            if not count:
-                return found
-            found += os.read(ends[0], count) if bare else bytes(buffer[:count])
-    finally:
-        for end in ends:
-            os.close(end)
-
-
-both_ways = pytest.mark.parametrize("read", [transport.Answer.read, read_by_pipe])
-
-
-@pytest.mark.parametrize(
-    ("url", "origin", "target"),
-    [
-        ("https://r.example", Origin("https", "r.example", 443), "/"),
-        ("http://r.example:5000/v2/a?x=1#y", Origin("http", "r.example", 5000), "/v2/a?x=1"),
-        ("https://[::1]:5000/a", Origin("https", "::1", 5000), "/a"),
-        ("https://r.example/a b\u00fc%20", Origin("https", "r.example", 443), "/a%20b%C3%BC%20"),
-    ],
-)
-def test_split(url, origin, target):
-    assert split(url) == (origin, target)
-
-
-@pytest.mark.parametrize(
-    "url", ["", "r.example/a", "ftp://r.example/", "http:///a", "http://r:x/", "file:///etc/passwd"]
-)
-def test_split_refuses(url):
-    with pytest.raises(TransferError):
-        split(url)
-
-
-@pytest.mark.parametrize(
-    ("origin", "name"),
-    [
-        (Origin("https", "r.example", 443), "r.example"),
-        (Origin("http", "r.example", 443), "r.example:443"),
-        (Origin("http", "::1", 5000), "[::1]:5000"),
-    ],
-)
-def test_origin_name(origin, name):
-    assert origin.name == name
+        return answer.status, answer.read()
 
 
 def test_connections_are_kept(served, client):
@@ -106,11 +54,20 @@ def test_connections_are_kept(served, client):
     assert len(seen) == 1
 
 
-def test_a_kept_connection_that_was_ended_is_made_new(served, client):
+def test_a_kept_connection_that_was_ended_is_made_new(served, client, monkeypatch):
+    ended = threading.Event()
+    original = faulty.Server.shutdown_request
+
+    def shut(server, request):
+        original(server, request)
+        ended.set()
+
+    monkeypatch.setattr(faulty.Server, "shutdown_request", shut)
+    monkeypatch.setattr(faulty.Handler, "timeout", 0.1)
     assert get(client, served) == (200, DATA)
-    (kept,) = client._idle.values()
-    kept[0].sock.shutdown(socket.SHUT_RDWR)
+    assert ended.wait(10)
     assert get(client, served) == (200, DATA)
+    assert len(served.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -123,21 +80,19 @@ def test_a_kept_connection_that_was_ended_is_made_new(served, client):
         ("garbage", r"broken answer \(BadStatusLine\)"),
     ],
 )
-@both_ways
-def test_broken_transfers_may_pass(served, client, fault, reason, read):
+def test_broken_transfers_may_pass(served, client, fault, reason):
     served.fault = lambda _request: fault
     with pytest.raises(TransferError, match=reason) as caught:
-        get(client, served, read)
+        get(client, served)
     assert caught.value.passing
     assert served.address in caught.value.reason
     served.fault = lambda _request: ""
-    assert get(client, served, read) == (200, DATA)
+    assert get(client, served) == (200, DATA)
 
 
-@both_ways
-def test_a_body_of_unknown_length(served, client, read):
+def test_a_body_of_unknown_length(served, client):
     served.fault = lambda _request: "no-length"
-    assert get(client, served, read) == (200, DATA)
+    assert get(client, served) == (200, DATA)
 
 
 def test_a_body_that_is_too_large_for_memory(served, client):
@@ -161,17 +116,15 @@ def test_nobody_there(client, served):
     assert caught.value.crowded
 
 
-@both_ways
-def test_dripping(served, client, monkeypatch, read):
+def test_dripping(served, client, monkeypatch):
     monkeypatch.setattr(transport, "TIMEOUT", 0.3)
     served.fault = lambda _request: "drip"
     with pytest.raises(TransferError, match="sends too slowly") as caught:
-        get(client, served, read)
+        get(client, served)
     assert caught.value.passing
 
 
-@both_ways
-def test_silence_in_the_middle(monkeypatch, read):
+def test_silence_in_the_middle(monkeypatch):
     monkeypatch.setattr(transport, "TIMEOUT", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -180,7 +133,7 @@ def test_silence_in_the_middle(monkeypatch, read):
             answering(server, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234"),
             Transport(plain_http=[address]).open("GET", f"http://{address}/") as answer,
         ):
-            read(answer)
+            answer.read()
     assert caught.value.passing
 
 
@@ -239,6 +192,89 @@ def test_a_redirection_elsewhere_does_not_get_the_login(served, client):
             get(client, served)
 
 
+@pytest.mark.parametrize(
+    "location", ["http://evil.example\\\\@{}/", "http://u:p@{}/", "http://[::1"]
+)
+def test_a_redirection_that_can_be_read_in_two_ways(served, client, location):
+    with web.open_place("here") as place:
+        there = {"Location": location.format(served.address)}
+        place.reply = lambda _said: (307, there, b"")
+        both = Transport(plain_http=[served.address, place.address, "evil.example"])
+        with (
+            pytest.raises(TransferError, match=r"no login|no address") as caught,
+            both.open("GET", place.url, {"Authorization": "Bearer x"}),
+        ):
+            pass
+        both.close()
+    assert not caught.value.passing
+    assert served.requests == []
+
+
+def test_a_location_may_hold_more_than_an_address(served):
+    with web.open_place("here") as place:
+        there = {"Location": "/a b\u00fc%20?x=1,2#y".encode().decode("latin-1")}
+        place.reply = lambda said: (307, there, b"") if said.path == "/" else (200, {}, b"ok")
+        client = Transport(plain_http=[place.address])
+        with client.open("GET", place.url) as answer:
+            assert answer.read() == b"ok"
+        client.close()
+    assert place.said[1].path.startswith("/a%20b%C3")
+    assert place.said[1].path.endswith("%20?x=1,2")
+
+
+@pytest.mark.parametrize(("size", "connections"), [(1 << 10, 1), (1 << 26, 2)])
+def test_the_body_of_a_redirection_is_not_read_whole(size, connections, monkeypatch):
+    seen, sent = set(), []
+    with web.open_place("here") as place:
+
+        def reply(said):
+            return (200, {}, b"ok") if said.path == "/a" else (307, {"Location": "/a"}, bytes(size))
+
+        def answer(handler):
+            seen.add(handler.client_address)
+            with contextlib.suppress(OSError):
+                original(handler)
+                sent.append(handler.path)
+
+        original = web.Handler.do_GET
+        monkeypatch.setattr(web.Handler, "do_GET", answer)
+        place.reply = reply
+        client = Transport(plain_http=[place.address])
+        with client.open("GET", place.url) as found:
+            assert found.read() == b"ok"
+        client.close()
+    assert len(seen) == connections
+    assert ("/" in sent) == (connections == 1), "a large one was cut off"
+
+
+@pytest.mark.parametrize("kind", ["gzip", "deflate", "br"])
+def test_nothing_is_decompressed(kind):
+    packed = gzip.compress(bytes(1 << 20))
+    with web.open_place("here") as place:
+        place.reply = lambda _said: (200, {"Content-Encoding": kind}, packed)
+        client = Transport(plain_http=[place.address])
+        with client.open("GET", place.url) as answer:
+            assert answer.read() == packed
+        client.close()
+    assert place.said[0].headers["accept-encoding"] == "identity"
+
+
+def test_no_login_out_of_other_files_and_no_cookie(tmp_path, monkeypatch):
+    """What requests does by itself: ``~/.netrc``, and remembering what servers set."""
+    (tmp_path / ".netrc").write_text("default login user password secret\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
+    with web.open_place("here") as place:
+        place.reply = lambda _said: (200, {"Set-Cookie": "a=b; Path=/"}, b"")
+        client = Transport(plain_http=[place.address])
+        for _ in range(2):
+            with client.open("GET", place.url):
+                pass
+        client.close()
+    wanted = {"host", "user-agent", "accept-encoding"}
+    assert [set(said.headers) for said in place.said] == [wanted] * 2
+
+
 def test_a_redirection_on_the_same_host_keeps_the_login(served, client):
     served.fault = lambda request: "redirect" if request.number == 0 else ""
     assert get(client, served, Authorization="Bearer x") == (200, DATA)
@@ -277,7 +313,7 @@ def test_through_a_proxy():
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     Proxy.seen.clear()
-    address = f"http://u:p@127.0.0.1:{server.server_address[1]}"
+    address = f"http://us%40er:pass@127.0.0.1:{server.server_address[1]}"
     client = Transport(
         plain_http=["r.example"], environ={"http_proxy": address, "https_proxy": address}
     )
@@ -294,7 +330,10 @@ def test_through_a_proxy():
         server.shutdown()
         server.server_close()
         thread.join()
-    assert Proxy.seen == [("http://r.example/v2/", "Basic dTpw"), ("s.example:443", "Basic dTpw")]
+    assert Proxy.seen == [
+        ("http://r.example/v2/", "Basic dXNAZXI6cGFzcw=="),
+        ("s.example:443", "Basic dXNAZXI6cGFzcw=="),
+    ]
 
 
 @pytest.fixture
@@ -322,11 +361,71 @@ def tls(tmp_path, require, monkeypatch):
     thread.join()
 
 
-def test_an_authority_for_one_host(tls, tmp_path):
+class Tunnel(http.server.BaseHTTPRequestHandler):
+    """A proxy that leads on, byte by byte."""
+
+    seen: list[str] = []  # noqa: RUF012
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+    def do_CONNECT(self) -> None:
+        self.seen.append(f"{self.path} {self.headers.get('Proxy-Authorization', '')}")
+        host, _, port = self.path.rpartition(":")
+        with socket.create_connection((host, int(port))) as there:
+            self.send_response(200)
+            self.end_headers()
+            back = threading.Thread(target=pump, args=(there, self.connection))
+            back.start()
+            pump(self.connection, there)
+            back.join()
+        self.close_connection = True
+
+
+def pump(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := one.recv(1 << 16):
+            other.sendall(piece)
+        other.shutdown(socket.SHUT_WR)
+
+
+def test_tls_through_a_proxy(tls, tmp_path):
+    """Who is trusted is the same as without; the proxy hears its own login and no other."""
+    address, certificate = tls
+    folder = tmp_path / "certs.d" / address
+    folder.mkdir(parents=True)
+    (folder / "ca.crt").write_bytes(certificate.read_bytes())
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Tunnel)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    Tunnel.seen.clear()
+    environ = {"https_proxy": f"http://u:p@127.0.0.1:{server.server_address[1]}"}
+    client = Transport(environ=environ, certificates=[tmp_path / "certs.d"])
+    stranger = Transport(environ=environ, certificates=[])
+    try:
+        with client.open("GET", f"https://{address}{PATH}", {"Authorization": "x"}) as answer:
+            assert answer.read() == DATA
+        with (
+            pytest.raises(TransferError, match=f"{address} is not trusted"),
+            stranger.open("GET", f"https://{address}{PATH}"),
+        ):
+            pass
+    finally:
+        client.close()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert Tunnel.seen == [f"{address} Basic dTpw"] * 2
+
+
+def test_an_authority_for_one_host(tls, tmp_path, monkeypatch):
     address, certificate = tls
     folder = tmp_path / "certs.d" / address
     folder.mkdir(parents=True)
     stranger = Transport(certificates=[tmp_path / "none"])
+    # requests would believe these.
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+    monkeypatch.setattr("requests.adapters.DEFAULT_CA_BUNDLE_PATH", str(certificate))
     with (
         pytest.raises(TransferError, match=f"{address} is not trusted .*certs.d") as caught,
         stranger.open("GET", f"https://{address}{PATH}"),

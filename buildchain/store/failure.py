@@ -1,16 +1,10 @@
-"""Whether a failed request is tried again, and when.
-
-``Retry-After``: RFC 9110 section 10.2.3, seconds or a date.
-"""
+"""Requests that did not bring what they were made for."""
 
 from __future__ import annotations
 
 import email.utils
-import random
 import time
 
-ATTEMPTS = 8  # of one object on one server, counted while nothing of it arrives
-FIRST, LONGEST = 0.5, 30.0  # seconds to wait after the first and at most after any failure
 PATIENCE = 300.0  # seconds; a server that asks for more is given up
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 CROWDED = frozenset({429, 503})  # the server says it has too much to do
@@ -34,17 +28,8 @@ class TransferError(Exception):
         self.after = after
 
 
-def pause(failures: int, after: float = 0.0) -> float:
-    """Return seconds to wait after so many failures in a row.
-
-    Half of it is chance: clients that failed together do not come back together.
-    """
-    longest = min(LONGEST, FIRST * 2.0 ** (failures - 1))
-    return max(after, longest * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-
-
 def requested_pause(value: str | None, now: float | None = None) -> float:
-    """Return the seconds of a ``Retry-After`` header; 0 for none or nonsense."""
+    """Return the seconds of ``Retry-After`` (RFC 9110, 10.2.3); 0 for none or nonsense."""
     text = (value or "").strip()
     if text.isascii() and text.isdigit():
         return float(text)
