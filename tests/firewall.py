@@ -21,7 +21,7 @@ VRRP, TCP, UDP = 112, 6, 17
 RULE = re.compile(
     r'iifname (?P<but>!= )?"(?P<interface>\w+)"|ip (?P<end>saddr|daddr) (?P<network>[0-9./]+)'
     r"|ip protocol (?P<protocol>\d+)|(?P<transport>tcp|udp) dport (?P<port>\d+)"
-    r"|ct state (?P<states>[a-z,]+)"
+    r"|ct state (?P<states>[a-z,]+)|@th,8,8 (?P<router>\d+)"
 )
 
 
@@ -47,6 +47,7 @@ class Packet:
     """An IPv4 packet that comes in.
 
     :ivar port: where to, for TCP and UDP.
+    :ivar router: the number of an address, for VRRP.
     """
 
     source: str
@@ -55,6 +56,7 @@ class Packet:
     protocol: int = TCP
     interface: str = "eth0"
     state: str = "new"
+    router: int = 0
 
 
 def verdict(rules: str, chain: str, packet: Packet) -> str:
@@ -79,6 +81,8 @@ def _matches(found: re.Match[str], packet: Packet) -> bool:
     if found["network"]:
         address = packet.source if found["end"] == "saddr" else packet.destination
         return ipaddress.ip_address(address) in ipaddress.ip_network(found["network"])
+    if found["router"]:
+        return int(found["router"]) == packet.router
     if found["protocol"]:
         return int(found["protocol"]) == packet.protocol
     if found["port"]:

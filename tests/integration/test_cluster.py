@@ -490,6 +490,15 @@ def test_redirection_that_was_flushed_comes_back(cluster: Machine) -> None:
     cluster.wait(f"{KUBECTL} get --raw /readyz", 30)
 
 
+def test_keepalived_that_was_killed_comes_back(cluster: Machine) -> None:
+    """What it leaves in its pod does not keep the next one from it."""
+    before = cluster.shell("pgrep -o -x keepalived")
+    cluster.shell("pkill -KILL -x keepalived")
+    cluster.wait(f"pgrep -o -x keepalived | grep -v -x {before.strip()}", 60)
+    wait_for_vip(cluster, there=True, seconds=30)
+    cluster.wait(f"{KUBECTL} get --raw /readyz", 30)
+
+
 def test_virtual_address_is_given_up(cluster: Machine) -> None:
     """Nothing of it is left where the configuration does not want it, and it may want it again."""
     switch = 'sed -i \'s/"enabled": {}/"enabled": {}/\' /etc/metalk8s/bootstrap.yaml'

@@ -112,6 +112,16 @@ def test_other_names_are_asked_of_the_machines_resolver(asking: Machine) -> None
     assert found(asking, "out") == ["198.51.100.7"]
 
 
+def test_a_killed_authority_comes_back(asking: Machine) -> None:
+    """As after a power cut: what it leaves in its pod does not keep the next one from it."""
+    asking.shell("pkill -KILL -x knotd")
+    ready = "-o jsonpath='{.status.readyReplicas}'"
+    unready = f"{KUBECTL} -n kube-system get deployment kube-dns {ready}"
+    asking.wait(f"{unready} | grep -v 2 || test -z $({unready}) && echo gone", 60)
+    asking.kubectl("-n kube-system rollout status deployment/kube-dns --timeout=120s")
+    assert found(asking, "kubernetes")
+
+
 def test_a_container_that_anybody_may_ask_knows_nothing_else(cluster: Machine) -> None:
     """Neither who its pod is to the API server, nor the sockets of Knot."""
     script = "-n kube-system exec deployment/kube-dns -c cache -- ls /run/metalk8s-dns /run/secrets"

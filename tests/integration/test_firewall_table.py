@@ -227,11 +227,15 @@ def test_rules_are_exchanged_at_once(site: Site) -> None:
     assert "of_the_site" in site.machine.inside("nft", "list", "tables")
 
 
-@pytest.mark.parametrize(("source", "is_heard"), [(MASTER, True), (MACHINE, False)])
-def test_vrrp_is_for_masters(site: Site, source: str, *, is_heard: bool) -> None:
-    """Another machine of the control plane is heard, any other is not."""
+@pytest.mark.parametrize(
+    ("source", "router", "is_heard"),
+    [(MASTER, 1, True), (MACHINE, 1, False), (MACHINE, 2, True), (STRANGER, 2, False)],
+)
+def test_vrrp_is_for_masters(site: Site, source: str, router: int, *, is_heard: bool) -> None:
+    """Of the virtual address they alone may speak; of addresses of Services, machines may."""
     site.load("ports")
-    site.neighbour.python(SEND, "SOCK_RAW", firewall.VRRP, source, HERE, 0, "advert")
+    advert = f"!{chr(router)}advert"
+    site.neighbour.python(SEND, "SOCK_RAW", firewall.VRRP, source, HERE, 0, advert)
     assert ("advert" in site.heard()) is is_heard
 
 

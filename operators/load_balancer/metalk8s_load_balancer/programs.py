@@ -16,6 +16,7 @@ from pathlib import Path
 from metalk8s_load_balancer.machine import Leftovers, MachineError, run
 
 PATIENCE = 5  # seconds to end in
+PIDS = ("keepalived.pid", "vrrp.pid")
 
 
 class Child(abc.ABC):
@@ -142,8 +143,8 @@ class Keepalived(Child):
         return [
             *("keepalived", "--dont-fork", "--vrrp", "--log-console", "--no-syslog"),
             *("--use-file", self._file),
-            *("--pid", self._folder / "keepalived.pid"),
-            *("--vrrp_pid", self._folder / "vrrp.pid"),
+            *("--pid", self._folder / PIDS[0]),
+            *("--vrrp_pid", self._folder / PIDS[1]),
         ]
 
     def _test(self, candidate: Path) -> list[str | Path]:
@@ -157,6 +158,9 @@ class Keepalived(Child):
         self._leftovers.expect(addresses, interface)
 
     def _clear(self) -> None:
+        # In a container that was killed it had a number that is another process's in the next one.
+        for name in PIDS:
+            (self._folder / name).unlink(missing_ok=True)
         self._leftovers.clear()
 
 

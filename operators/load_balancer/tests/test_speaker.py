@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from ipaddress import IPv4Address
 
@@ -10,6 +11,7 @@ import things
 from lan import MACHINES, Lan
 from metalk8s_load_balancer.objects import Node
 from metalk8s_load_balancer.placement import _order
+from metalk8s_load_balancer.programs import PIDS
 from waiting import until
 
 POOL = things.pool("p", "10.1.0.200-10.1.0.250")
@@ -98,6 +100,9 @@ def test_what_a_killed_one_leaves_behind_is_cleared(speaking):
     speaking.kill(holder)
     assert VIP in speaking.addresses(holder)
     until(lambda: len(speaking.holders(VIP)) == 2, "another has it, too")
+    # In the next container, the numbers of its processes are others'.
+    for name in PIDS:
+        (speaking.folder / holder / name).write_text(f"{os.getpid()}\n")
     speaking.speak(holder)
     settled(speaking)
 

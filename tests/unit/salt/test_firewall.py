@@ -126,10 +126,13 @@ def test_vrrp_of_the_workload_plane_is_for_its_machines():
         plane.update(address=address, networks=["10.200.0.0/24"])
         rules = firewall.render("ports.nft", metalk8s)
         for source, expected in (("10.200.0.9", "accept"), ("192.0.2.1", "drop")):
-            packet = Packet(source, address, protocol=VRRP)
+            packet = Packet(source, address, protocol=VRRP, router=254)
             assert firewall.verdict(rules, "ports", packet) == expected
-        master = Packet("10.99.0.7", HERE, protocol=VRRP)
-        assert firewall.verdict(rules, "ports", master) == "accept"
+        # Of the virtual address, they have nothing to say.
+        router = metalk8s["keepalived"]["router"]
+        for source, expected in (("10.99.0.7", "accept"), ("10.200.0.9", "drop")):
+            packet = Packet(source, HERE, protocol=VRRP, router=router)
+            assert firewall.verdict(rules, "ports", packet) == expected
         assert '<protocol value="vrrp"/>' in firewall.render("metalk8s.xml", metalk8s)
 
 
