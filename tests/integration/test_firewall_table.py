@@ -75,8 +75,9 @@ import socket, sys
 kind, protocol, source, address, port, text = sys.argv[1:]
 with socket.socket(socket.AF_INET, getattr(socket, kind), int(protocol)) as made:
     made.bind((source, 0))
-    made.sendto(text.encode(), (address, int(port)))
+    made.sendto(text.encode("latin-1"), (address, int(port)))
 """
+VIP = firewall.known()["keepalived"]["router"]  # the number of the virtual address
 # What kube-proxy does for a port of the node, when the node itself asks on loopback.
 NODE_PORT = f"""
 table ip proxy {{
@@ -229,7 +230,7 @@ def test_rules_are_exchanged_at_once(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("source", "router", "is_heard"),
-    [(MASTER, 1, True), (MACHINE, 1, False), (MACHINE, 2, True), (STRANGER, 2, False)],
+    [(MASTER, VIP, True), (MACHINE, VIP, False), (MACHINE, 254, True), (STRANGER, 254, False)],
 )
 def test_vrrp_is_for_masters(site: Site, source: str, router: int, *, is_heard: bool) -> None:
     """Of the virtual address they alone may speak; of addresses of Services, machines may."""

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from buildchain.core import listing, receipt
-from buildchain.debian import lock
+from buildchain.core import listing, parts, receipt
+from buildchain.debian import archive, lock
 from buildchain.debian.archive import closure_name
 from buildchain.medium import steps as medium
 from buildchain.packages import bundles
@@ -110,7 +110,7 @@ def test_every_file_of_the_iso_has_one_maker(graph: Graph, iso_tree: pathlib.Pat
         for path, digest in graph.outputs(graph.makers[part.receipt]).items():
             source = graph.context.layout.build / path
             if source == part.source or part.source in source.parents:
-                target = medium.iso._target(part, source)
+                target = parts._target(part, source)
                 assert target not in made
                 made[target] = digest
     text = (iso_tree / listing.NAME).read_text(encoding="utf-8")
@@ -151,7 +151,7 @@ def test_every_package_of_the_archive_is_a_line_of_the_lock(
     for name in closures:
         [path] = graph.outputs(f"_debian_closure:{name}")
         used = receipt.sha256(layout.build / path)
-        text = lock.debian.list_text(recorded[name].packages).encode()
+        text = archive.list_text(recorded[name].packages).encode()
         assert hashlib.sha256(text).hexdigest() == used, "the record is what was used"
         for file in set(recorded[name].packages) - set(pinned[name].packages):
             assert any(line.startswith(f"{name}: {file.name} ") for line in replaced), file
