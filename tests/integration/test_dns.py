@@ -114,10 +114,12 @@ def test_other_names_are_asked_of_the_machines_resolver(asking: Machine) -> None
 
 def test_a_killed_authority_comes_back(asking: Machine) -> None:
     """As after a power cut: what it leaves in its pod does not keep the next one from it."""
+    counts = '{.items[*].status.containerStatuses[?(@.name=="authority")].restartCount}'
+    begun = f"-n kube-system get pods -l k8s-app=kube-dns -o jsonpath='{counts}'"
+    before = asking.kubectl(begun)
     asking.shell("pkill -KILL -x knotd")
-    ready = "-o jsonpath='{.status.readyReplicas}'"
-    unready = f"{KUBECTL} -n kube-system get deployment kube-dns {ready}"
-    asking.wait(f"{unready} | grep -v 2 || test -z $({unready}) && echo gone", 60)
+    after = " ".join(str(int(count) + 1) for count in before.split())
+    asking.wait(f"{KUBECTL} {begun} | grep -x '{after}'", 60)
     asking.kubectl("-n kube-system rollout status deployment/kube-dns --timeout=120s")
     assert found(asking, "kubernetes")
 
