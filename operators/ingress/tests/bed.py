@@ -48,7 +48,7 @@ class Bed:
         master = f"{self.settings.master},mode,660"
         main = self.settings.current / "haproxy.cfg"
         self._start("haproxy", ["haproxy", "-W", "-db", "-S", master, "-f", main])
-        until(self._answers, "HAProxy")
+        until(self._answers, "HAProxy", 60)
 
     def _answers(self):
         try:
