@@ -61,15 +61,12 @@ COVERAGE = (
 )
 # A process for each processor; more than a few would wait for the disk and the engine.
 PARALLEL = ("--numprocesses=auto", "--maxprocesses=4")
-# The order is that of the collection, which conftest.py may change.
-ORDERED = (*PARALLEL, "--no-loadscope-reorder")
 # Tests of one module share what is dear to make; conftest.py says which modules do, too.
-GROUPED = (*ORDERED, "--dist=loadgroup")
+GROUPED = (*PARALLEL, "--dist=loadgroup", "--no-loadscope-reorder")
 # What the rings of the operators start a real API server from.
 API_SERVER = ("etcd", "kubernetes")
-FLEET = (
-    "tests/integration/test_fleet.py"  # one fleet, on which each test finds what those before did
-)
+# One fleet: each of its tests finds what those before have done.
+FLEET = "tests/integration/test_fleet.py"
 # In a soak: examples of each property, and media that lie to verify.sh.
 SOAK_EXAMPLES, SOAK_LIES = 5000, 10000
 TIMETABLE = Timetable()  # of this run of doit
@@ -264,7 +261,7 @@ def task_test() -> Iterator[Task]:
             "unit",
             root,
             "tests/unit",
-            (*ORDERED, "--dist=loadfile", *COVERAGE),
+            (*PARALLEL, "--dist=loadfile", *COVERAGE),
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),

@@ -30,14 +30,6 @@ EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "40"))  # of each property; m
 hypothesis.settings.register_profile("unit", deadline=None, max_examples=EXAMPLES, database=None)
 hypothesis.settings.load_profile("unit")
 
-# Modules with the longest tests: begun last, one process would work while the others are done.
-LONG = ("signatures/test_run.py", "release/test_run.py", "test_increments.py", "test_dodo.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest modules first."""
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
-
 
 @pytest.fixture(autouse=True)
 def _clean_machine(

@@ -83,7 +83,7 @@ def test_a_run(made, engine, folder, fake_program):
 
 def test_one_that_takes_too_long_says_what_it_did(made, engine, folder):
     engine(slow=True)
-    outcomes = made.run(FIRST, ["[n] one", "[n] two"], folder, processes=4, seconds=1)
+    outcomes = made.run(FIRST, ["[n] one", "[n] two"], folder, processes=4, seconds=3)
     assert [one.verdict for one in outcomes] == [report.PASSED, report.LEFT_OUT]
 
 
