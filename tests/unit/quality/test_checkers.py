@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from buildchain.core import events
 from buildchain.core.errors import BuildError, CommandError
 from buildchain.locks import python as locks_python
 from buildchain.machine import python
@@ -87,15 +86,13 @@ def test_run_on(fake_program, tmp_path):
     assert (call["argv"], call["cwd"]) == (["-x", "a", "b/c"], str(tmp_path))
 
 
-def test_findings_fail_and_are_told_once(fake_program, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(events.LOGGER, "propagate", True)
+def test_findings_fail_and_are_told_once(fake_program, tmp_path, recorded):
     fake_program("linter", output="a:1: bad\n", status=1)
-    caplog.set_level("DEBUG")
     with pytest.raises(CommandError) as caught:
         checkers.run_on(["linter"], [tmp_path / "a"], root=tmp_path)
     assert caught.value.solution == checkers.FOUND
     assert caught.value.details == ""
-    assert [record.echo for record in caplog.records if hasattr(record, "echo")] == ["a:1: bad"]
+    assert recorded.echoed == ["a:1: bad"]
 
 
 def test_go_that_is_not_formatted(fake_program, tmp_path):
