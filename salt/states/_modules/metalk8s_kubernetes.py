@@ -35,6 +35,7 @@ ATTEMPTS = 10
 # its virtual address moves. What is applied twice is applied once.
 OUTAGE = 60.0
 PAUSE = 0.5  # seconds between two questions
+AWAY = "metalk8s_kubernetes.away"  # in Salt's context: one that was waited for in vain
 
 
 class ApiError(Exception):
@@ -43,6 +44,11 @@ class ApiError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
+
+    @property
+    def is_away(self) -> bool:
+        """Whether there was nobody to answer, or nobody behind that."""
+        return not self.status or self.status >= http.client.INTERNAL_SERVER_ERROR
 
 
 class Client:
@@ -83,8 +89,7 @@ class Client:
             try:
                 return self._call(method, path, body, content)
             except ApiError as error:
-                is_away = not error.status or error.status >= http.client.INTERNAL_SERVER_ERROR
-                if not is_away or time.monotonic() > until:
+                if not error.is_away or time.monotonic() > until:
                     raise
             time.sleep(PAUSE)
 
@@ -218,12 +223,17 @@ def apply(
     :raises ApiError: the API server rejected an object, or was away for too long; those before it
         are applied.
     """
-    client = Client(kubeconfig, 0 if test else OUTAGE)
+    # A run applies many times: it waits once for one that does not come back.
+    client = Client(kubeconfig, 0 if test or __context__.pop(AWAY, False) else OUTAGE)
     changes = {}
-    for wanted in objects:
-        change = _apply_one(client, wanted, test)
-        if change:
-            changes[_label(wanted)] = change
+    try:
+        for wanted in objects:
+            change = _apply_one(client, wanted, test)
+            if change:
+                changes[_label(wanted)] = change
+    except ApiError as error:
+        __context__[AWAY] = error.is_away
+        raise
     return changes
 
 

@@ -204,7 +204,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def kubernetes(tmp_path: pathlib.Path, cluster: Cluster) -> Iterator[Any]:
     """Load the module, with a kubeconfig and a folder for what OpenSSL must read from a file."""
     plan = load("_modules/metalk8s_marks").plan
-    module = load("_modules/metalk8s_kubernetes", salt={"metalk8s_marks.plan": plan})
+    salt = {"metalk8s_marks.plan": plan}
+    module = load("_modules/metalk8s_kubernetes", salt=salt, context={})
     document = {
         "clusters": [
             {
@@ -413,6 +414,15 @@ def test_applying_outlasts_an_outage(
     monkeypatch.setattr(kubernetes, "OUTAGE", 0.05)
     with pytest.raises(kubernetes.ApiError, match="does not answer"):
         kubernetes.apply([CONFIG])
+    # Who has waited in vain does not wait for the next objects, until there is an answer.
+    monkeypatch.setattr(kubernetes, "OUTAGE", 3600)
+    for _ in range(2):
+        with pytest.raises(kubernetes.ApiError, match="does not answer"):
+            kubernetes.apply([CONFIG])
+    cluster.down = False
+    kubernetes.apply([CONFIG])
+    cluster.away = [0]
+    kubernetes.apply([{**CONFIG, "data": {"a": "2"}}])
 
 
 def test_a_busy_server_is_asked_again(kubernetes: Any, cluster: Cluster) -> None:
