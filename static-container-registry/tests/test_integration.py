@@ -447,8 +447,9 @@ def _skopeo(skopeo: str, *arguments: str) -> bytes:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_serve(tree: Path, tmp_path: Path, nginx: str, number: signal.Signals) -> None:
     port = free_port()
-    argv = [sys.executable, "-m", "static_container_registry", "serve", str(tree)]
-    argv += ["--port", str(port), "--nginx", nginx]
+    # Whoever started the tests in the background made them ignore SIGINT.
+    argv = ["env", "--default-signal", sys.executable, "-m", "static_container_registry"]
+    argv += ["serve", str(tree), "--port", str(port), "--nginx", nginx]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     (tmp_path / "temporary").mkdir()
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, env=environment)
