@@ -6,6 +6,7 @@ Only what our own rules say is read: matches of a packet, one after the other, a
 from __future__ import annotations
 
 import dataclasses
+import functools
 import ipaddress
 import json
 import pathlib
@@ -64,15 +65,27 @@ def verdict(rules: str, chain: str, packet: Packet) -> str:
 
     :raises AssertionError: a rule says something that is not known here.
     """
+    for matches, says in _read(rules, chain):
+        if all(_matches(found, packet) for found in matches):
+            return says
+    return "accept"
+
+
+@functools.lru_cache(maxsize=4)
+def _read(rules: str, chain: str) -> tuple[tuple[tuple[re.Match[str], ...], str], ...]:
+    """Return the matches and the verdict of each rule; read once, many packets are asked about."""
     body = rules.partition(f"chain {chain} {{")[2].partition("}")[0]
     head, *lines = [line.strip() for line in body.strip().splitlines()]
     assert head.startswith("type filter hook ")
     assert head.endswith("; policy accept;")
     for line in lines:
         assert RULE.sub("", line).strip() in ("accept", "counter drop"), line
-        if all(_matches(found, packet) for found in RULE.finditer(line)):
-            return line.rpartition(" ")[2]
-    return "accept"
+    return tuple((tuple(RULE.finditer(line)), line.rpartition(" ")[2]) for line in lines)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_in(address: str, network: str) -> bool:
+    return ipaddress.ip_address(address) in ipaddress.ip_network(network)
 
 
 def _matches(found: re.Match[str], packet: Packet) -> bool:
@@ -80,7 +93,7 @@ def _matches(found: re.Match[str], packet: Packet) -> bool:
         return (found["interface"] == packet.interface) is not bool(found["but"])
     if found["network"]:
         address = packet.source if found["end"] == "saddr" else packet.destination
-        return ipaddress.ip_address(address) in ipaddress.ip_network(found["network"])
+        return _is_in(address, found["network"])
     if found["router"]:
         return int(found["router"]) == packet.router
     if found["protocol"]:

@@ -2,7 +2,7 @@
 
 # An archive of packages whose content is their file name. FAIL names calls that fail once.
 APT = """
-import hashlib, pathlib, re
+import hashlib, json, pathlib, re
 state = pathlib.Path({state!r})
 versions = json.loads((state / "versions").read_text())
 def deb(name):

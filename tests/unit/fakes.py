@@ -102,12 +102,13 @@ elif "PROVIDE" in argv[argv.index("--queryformat") + 1]:
         print(name, name)
 """
 
-# A package of Go sources holds one file, called after it.
+# A package of Go sources holds one file, called after it. Asked for fields hundreds of times.
 DPKG_DEB = """
+if argv[0] == "--field":
+    stem = os.path.splitext(os.path.basename(argv[-1]))[0]
+    sys.exit(print(f"Package: {stem}\\nVersion: 1"))
 import pathlib
 deb, root = map(pathlib.Path, argv[-2:])
-if argv[0] == "--field":
-    sys.exit(print(f"Package: {root.stem}\\nVersion: 1"))
 for path in (f"usr/share/gocode/src/{deb.stem}.go", f"usr/share/doc/{deb.stem}/copyright"):
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(deb.name)

@@ -49,7 +49,8 @@ class Checkout:
         settings = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
-            "PYTHONDONTWRITEBYTECODE": "1",
+            # Beside what is compared: without, each run would compile all of the project.
+            "PYTHONPYCACHEPREFIX": f"{self.parent}-bytecode",
             "BUILD_ROOT": str(self.parent / "b"),
             "CACHE_ROOT": str(self.parent / "c"),
             **more,

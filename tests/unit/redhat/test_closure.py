@@ -22,7 +22,7 @@ BUILT = dataclasses.replace(FILE, name="built", file="built.rpm", repository="ou
 
 # Stands for dnf's Python: keeps the request, answers with the next document of `answers`.
 SOLVER = """
-import pathlib
+import json, pathlib
 request = json.loads(pathlib.Path(argv[-1]).read_text())
 answers = pathlib.Path({answers!r})
 first, *rest = json.loads(answers.read_text())

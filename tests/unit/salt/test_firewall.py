@@ -53,7 +53,8 @@ def is_admitted(packet: Packet, masters: list[str], networks: list[str]) -> bool
 
 def is_of(address: str, networks: list[str]) -> bool:
     """Tell whether an address is in one of several networks."""
-    return any(ipaddress.ip_address(address) in ipaddress.ip_network(one) for one in networks)
+    there = ipaddress.ip_address(address)
+    return any(there in ipaddress.ip_network(one) for one in networks)
 
 
 PACKETS = st.builds(

@@ -37,9 +37,9 @@ sys.exit(min(failed, 1))
 """
 # Locked packages are called after their content.
 FIELD = """
-import pathlib
 if argv[0] == "--field":
-    name, version, _ = pathlib.Path(argv[-1]).read_text().split("_")
+    with open(argv[-1]) as stream:
+        name, version, _ = stream.read().split("_")
     sys.exit(print(f"Package: {name}\\nVersion: {version}"))
 """
 # What writes images for other tests has a clock; real ones have been told the date.
