@@ -79,6 +79,7 @@ import (
 func main() {
 	fmt.Println("agnhost", image.GetE2EImage(image.Agnhost))
 	fmt.Println("dnsutils", image.GetE2EImage(image.JessieDnsutils))
+	fmt.Println("pause", image.GetPauseImageName())
 }
 END
     go run -trimpath -tags "$TAGS" "$GOPATH/src/k8s.io/kubernetes/_output/names/main.go" >"$partial/images"
