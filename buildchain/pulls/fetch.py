@@ -28,6 +28,7 @@ from buildchain.core.files import replaced
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
 from buildchain.project.config import Config
+from buildchain.project.means import Means
 from buildchain.project.model import PulledImage
 from buildchain.pulls import skopeo
 from buildchain.store import manifest
@@ -37,10 +38,11 @@ from buildchain.store.sources import Access, Sources, parse_mirror
 from buildchain.store.tree import Pulled, Wanted
 
 REF_NAME = "org.opencontainers.image.ref.name"
+Settings = Config | Means  # both say how registries are reached
 OCI_LAYOUT = '{"imageLayoutVersion": "1.0.0"}'
 
 
-def access(config: Config, environ: Mapping[str, str] | None = None) -> Access:
+def access(config: Settings, environ: Mapping[str, str] | None = None) -> Access:
     """Return how this user reaches registries."""
     variables = dict(os.environ if environ is None else environ)
     if config.registry_auth_file is not None:
@@ -63,17 +65,21 @@ def wanted(image: PulledImage) -> Wanted:
     return Wanted(image.name, parsed, image.platforms, image.referrers)
 
 
-def fetch(layout: Layout, images: Sequence[PulledImage], config: Config) -> Made:
+def fetch(
+    layout: Layout, images: Sequence[PulledImage], policy: Path | None, config: Settings
+) -> Made:
     """Fetch all images into the store, as one queue, and check their signatures.
 
+    :param policy: ``containers-policy.json(5)``; ``None``: their digest is enough.
+    :param config: how registries are reached.
     :raises FetchError: naming every image that cannot be had, and why.
     :raises SigningError: naming every image that the policy refuses.
     """
     store = Store(layout.store)
     with Sources(access(config)) as sources:
         pulled = pull([wanted(image) for image in images], store, sources)
-    if config.signature_policy is not None:
-        _check_policy(store, pulled, config.signature_policy, config)
+    if policy is not None:
+        _check_policy(store, pulled, policy, config)
     facts: dict[str, object] = {
         image.wanted.name: {
             "manifests": [found.digest for found in image.manifests],
@@ -182,7 +188,7 @@ def _hex(digest: str) -> str:
     return digest.removeprefix("sha256:")
 
 
-def _check_policy(store: Store, images: Sequence[Pulled], policy: Path, config: Config) -> None:
+def _check_policy(store: Store, images: Sequence[Pulled], policy: Path, config: Settings) -> None:
     """Let skopeo decide whether a policy allows images; no layer is fetched for that."""
     refused = []
     for image in images:
