@@ -97,12 +97,16 @@ class Ours:
 
 @dataclass(frozen=True)
 class Built:
-    """An image that we build: a pin as far as the bill tells of it."""
+    """An image that we build: a pin as far as the bill tells of it.
+
+    :param compiled: names of packages whose binaries are in it.
+    :param packages: DEBs of ours that are in it.
+    """
 
     name: str
     version: str
     licenses: str
-    binaries: tuple[str, ...]
+    compiled: frozenset[str]
     packages: tuple[str, ...]
 
 
@@ -173,12 +177,11 @@ def _compiled(package: Ours, license_expression: str) -> Component:
 
 def _of_ours(found: Mapping[str, Component], image: Built) -> tuple[str, ...]:
     """Return what we compile or package that is in an image."""
-    compiled = {binary.partition("/")[0] for binary in image.binaries}
     prefixes = (f"pkg:generic/{OURS}/", f"pkg:deb/{OURS}/")
     return tuple(
         component.ref
         for component in found.values()
-        for names, prefix in zip((compiled, set(image.packages)), prefixes, strict=True)
+        for names, prefix in zip((image.compiled, set(image.packages)), prefixes, strict=True)
         if component.name in names and component.purl.startswith(prefix)
     )
 

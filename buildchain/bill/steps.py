@@ -120,7 +120,8 @@ def _image(context: Context, image: model.Image) -> Image:
     """Return an image with the sets in it; what a foreign base has is not known."""
     below = [] if image.from_scratch or context.config.base_image else [BASE]
     own = [f"image-{image.name}"] if image.debs and not image.from_scratch else []
-    pin = Built(image.name, image.version, image.licenses, image.binaries, image.packages)
+    compiled = frozenset(binary.partition("/")[0] for binary in image.binaries)
+    pin = Built(image.name, image.version, image.licenses, compiled, image.packages)
     return Image(pin, (*below, *own))
 
 

@@ -49,23 +49,23 @@ def text(record: object, layout: Layout) -> str:
 
 
 def files(record: object, layout: Layout) -> tuple[Path, ...]:
-    """Return the files whose content a record stands for, sorted; nothing is computed for it.
+    """Return the files whose content a record stands for; nothing is computed for it.
 
     :raises TypeError: naming what of the record has no text, or a folder of the checkout, which
         says nothing of the files in it.
     """
     receipts, *made = (f"{folder}/" for folder in (layout.receipts, layout.build, layout.cache))
-    found = set()
+    found = {}  # by name, which is cheaper than by path
     for where, path in _paths(record, type(record).__name__):
         name = str(path)
         if name.startswith(tuple(made)):
             if name.startswith(receipts):
-                found.add(path)
-        elif path.is_file():
-            found.add(path)
+                found[name] = path
+        elif name in found or path.is_file():
+            found[name] = path
         elif path.is_dir():
             raise TypeError(f"{where} is the folder {path}: name its files")
-    return tuple(sorted(found))
+    return tuple(found.values())
 
 
 def _is_record(value: object) -> bool:

@@ -65,7 +65,11 @@ class DebianSet:
 
 @dataclass(frozen=True)
 class RedhatSet:
-    """A set of RPMs of this build; ``resolved`` is the receipt of the step that resolved it."""
+    """A set of RPMs of this build.
+
+    :param system: what it is resolved against; where packages come from is no matter of a record.
+    :param resolved: receipt of the step that resolved it.
+    """
 
     name: str
     wanted: tuple[str, ...]
@@ -95,7 +99,10 @@ def task__lock_record() -> Iterator[Task]:
         _record,
         Record(
             _debian_sets(context, debian.is_shipped),
-            _redhat_sets(context),
+            tuple(
+                dataclasses.replace(one, system=dataclasses.replace(one.system, repositories=()))
+                for one in _redhat_sets(context)
+            ),
             context.config.base_image,
         ),
         # On what sets of RPMs stand follows from what our own packages require.

@@ -24,6 +24,7 @@ from buildchain.project.context import Context, current
 from buildchain.project.means import Means
 from buildchain.project.model import PulledImage
 from buildchain.pulls import fetch
+from buildchain.pulls.fetch import Place
 from buildchain.store import manifest, tree
 
 FETCH = "_images_fetch"
@@ -52,7 +53,7 @@ class LayOut:
     :param fetched: receipt of the step that fetched it.
     """
 
-    image: PulledImage
+    image: Place
     fetched: Path
 
 
@@ -103,11 +104,7 @@ def _lay_out(context: Context, image: PulledImage) -> Step[LayOut, Means]:
         f"_image_pull:{image.name}",
         title("LAY OUT", f"{image.name}:{image.tag}"),
         _make,
-        # What of it there is was decided when it was fetched.
-        LayOut(
-            dataclasses.replace(image, platforms=(), referrers=False, unused=""),
-            context.layout.receipt(FETCH),
-        ),
+        LayOut(Place(image.name, image.tag, image.aliases), context.layout.receipt(FETCH)),
     )
 
 

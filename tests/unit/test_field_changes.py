@@ -26,14 +26,14 @@ from buildchain.core import receipt
 from buildchain.core.errors import BuildError
 from buildchain.core.receipt import Made, write_whole
 from buildchain.core.step import Step
+from buildchain.debian.archive import list_text
 from buildchain.packages import bundles
 from buildchain.project import context
-from buildchain.project.model import PulledImage
+from buildchain.project.model import DebianFile, PulledImage
 from buildchain.salt_tree import deployment
 from buildchain.store.blobs import Store
 from tests.conftest import ROOT
 from tests.unit.images.test_registry import image as lay_out_image
-from tests.unit.packages.test_rpm import SPEC
 
 # Steps that are run, by what comes before the name of an item.
 RUN = (
@@ -187,8 +187,7 @@ def furnish(world):
     shutil.rmtree(manifest.parent)
     store.keep(b"another file")
     for package in pins.packages:
-        spec = SPEC.split("Source0")[0] if "Source0" in SPEC else SPEC
-        write_spec(layout, package, spec)
+        write_spec(layout, package)
         for source in package.sources:
             keep_as(store, source.sha256, source.file)
         if package.wheels:
@@ -207,16 +206,27 @@ def furnish(world):
         name = step.name.partition(":")[2]
         paths = ()
         if step.name.startswith(("_debian_closure:", "_redhat_closure:")):
-            write_whole(layout.closure(name), "[]\n")
+            write_whole(layout.closure(name), list_text(files_of(name)))
         elif step.name.startswith("_image_build:"):
             version = next(image.version for image in pins.images if image.name == name)
             paths = (lay_out_image(layout, name, version),)
         elif step.name == "_iso_build":
             paths = (layout.iso,)
-        elif step.name.endswith("pkg_rpm"):
-            paths = tuple(rpms_of(layout, pins.package(name.partition(":")[0])))
+        elif step.name.startswith("_package_repository:"):
+            paths = tuple(packages_of(layout, pins, name))
         made = Made(paths, special.get(step.name, {}))
         receipt.write(layout.receipt(step.name), layout.build, made)
+
+
+def files_of(name):
+    """Return a package for each set, none for bundles: those would be unpacked."""
+    if name.startswith(("source-", "node-el")):
+        return ()
+    return (DebianFile(f"of-{name}", "1", "amd64", f"{name}.deb", 1, sha(name)),)
+
+
+def sha(text):
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def keep_as(store, digest, text):
@@ -225,14 +235,23 @@ def keep_as(store, digest, text):
     path.write_text(text)
 
 
-def rpms_of(layout, package):
-    for name in package.rpms:
-        path = layout.package(package.name) / "RPMS" / f"{name}-{package.version}-1.x86_64.rpm"
-        write_whole(path, name)
-        yield path
+def packages_of(layout, pins, family):
+    """Leave the packages of ours that are in a repository."""
+    for package in pins.packages:
+        version = f"{package.version}-{package.release}"
+        folder, names = {
+            "redhat": (
+                layout.rpm_repository(pins.redhat_releases[0]),
+                [f"{name}-{version}.x86_64.rpm" for name in package.rpms],
+            ),
+            "debian": (layout.deb_repository, [f"{n}_{version}_amd64.deb" for n in package.debs]),
+        }[family]
+        for name in names:
+            write_whole(folder / name, name)
+            yield folder / name
 
 
-def write_spec(layout, package, _spec):
+def write_spec(layout, package):
     """Write a spec that is as its pin says."""
     lines = [f"Name: {package.name}", f"Version: {package.version}", f"Release: {package.release}"]
     lines += ["Summary: small", "License: MIT"]
@@ -259,7 +278,7 @@ def other(value, checkout):
             return f"sha256:{hashlib.sha256(value.encode()).hexdigest()}"
         return OTHER if len(value) == len(OTHER) else f"{value}9"
     if isinstance(value, tuple):
-        return (*value, f"{value[-1]}9") if value else ("new",)
+        return (*value[:-1], f"{value[-1]}9") if value else ("new",)
     if isinstance(value, Path) or value is None:
         return checkout / "other"
     first = next(iter(value))
