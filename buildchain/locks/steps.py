@@ -12,10 +12,9 @@ Leaves ``_build/lock/{debian,redhat}.lock``; the locks themselves are in
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from buildchain.core import receipt
@@ -67,7 +66,7 @@ class DebianSet:
 class RedhatSet:
     """A set of RPMs of this build.
 
-    :param system: what it is resolved against; where packages come from is no matter of a record.
+    :param system: what it is resolved against.
     :param resolved: receipt of the step that resolved it.
     """
 
@@ -99,8 +98,9 @@ def task__lock_record() -> Iterator[Task]:
         _record,
         Record(
             _debian_sets(context, debian.is_shipped),
+            # Where packages come from, and where ours are, is no matter of a record.
             tuple(
-                dataclasses.replace(one, system=dataclasses.replace(one.system, repositories=()))
+                replace(one, system=replace(one.system, repositories=(), ours=None))
                 for one in _redhat_sets(context)
             ),
             context.config.base_image,
@@ -147,7 +147,8 @@ def _record(wanted: Record, means: Means) -> Made:
     outputs = [output]
     if wanted.redhat:
         outputs.append(output.with_name("redhat.lock"))
-        lock.write(outputs[-1], _redhat_entries(layout, wanted.redhat))
+        sets = (replace(one, system=redhat.with_ours(one.system, layout)) for one in wanted.redhat)
+        lock.write(outputs[-1], _redhat_entries(layout, sets))
     resolved = [(one.name, one.resolved) for one in wanted.debian]
     resolved += [(one.name, one.resolved) for one in wanted.redhat]
     replaced = [f"{name}: {line}\n" for name, path in resolved for line in _replaced(path)]
@@ -247,7 +248,7 @@ def _lock_python(context: Context) -> None:
 
 def _lock_redhat(context: Context) -> None:
     """Resolve the set of every major version anew, beside the build."""
-    layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock-redhat")
+    layout = replace(context.layout, build=context.layout.temporary / "lock-redhat")
     sets = _redhat_sets(context)
     for one in sets:
         files = closure.resolve(layout, one.name, one.system, one.wanted)
@@ -257,7 +258,7 @@ def _lock_redhat(context: Context) -> None:
 
 def _lock_debian(context: Context) -> None:
     """Resolve every set anew, beside the build: base and floor first, then what stands on them."""
-    layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock")
+    layout = replace(context.layout, build=context.layout.temporary / "lock")
     layout.build.mkdir(parents=True)
     archive.refresh(layout, debian.indexes(context))
     minimal = {floor.BASE: debian.minimal_packages(context), floor.NAME: floor.PACKAGES}

@@ -11,9 +11,10 @@ store. A profile without repositories in ``[redhat]`` only signs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, title
 from buildchain.debian import lock as debian_lock
@@ -66,9 +67,19 @@ def locked(context: Context) -> Locked:
 
 def system(context: Context, release: str) -> System:
     """Return what the packages for a major version are resolved against."""
-    layout, pins = context.layout, context.catalog
+    return with_ours(_system(context, release), context.layout)
+
+
+def _system(context: Context, release: str) -> System:
+    """Return the same without what we build: where that is, is no matter of pins."""
+    pins = context.catalog
+    return System(release, pins.redhat_repositories_of(release), pins.redhat_minimal)
+
+
+def with_ours(told: System, layout: Layout) -> System:
+    """Return a system with what we build."""
     ours = RedhatRepository(catalog.OURS, layout.signed_rpms.as_uri(), layout.keys / "metalk8s.asc")
-    return System(release, pins.redhat_repositories_of(release), pins.redhat_minimal, ours)
+    return replace(told, ours=ours)
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,7 @@ def _closure(context: Context, release: str) -> Step[Closure, Means]:
         closure_step(release),
         title("RESOLVE", f"RPMs for EL {release}"),
         _close,
-        Closure(closure_name(release), packages, system(context, release), locked(context)),
+        Closure(closure_name(release), packages, _system(context, release), locked(context)),
         needs=(SIGN, KEY),
         code=(debian_lock, rpm),
         after=checks("dnf", "rpm"),
@@ -116,7 +127,8 @@ def _closure(context: Context, release: str) -> Step[Closure, Means]:
 
 
 def _close(wanted: Closure, means: Means) -> Made:
-    return lock.close(means.layout, wanted.locked, wanted.name, wanted.system, wanted.packages)
+    on = with_ours(wanted.system, means.layout)
+    return lock.close(means.layout, wanted.locked, wanted.name, on, wanted.packages)
 
 
 def task__package_sign() -> Iterator[Task]:
