@@ -160,8 +160,17 @@ def _closure(context: Context, name: str, packages: tuple[str, ...]) -> Step[Clo
         title("RESOLVE", f"Debian packages for {name}"),
         _close,
         Closure(name, packages, bound, status_below(context.layout, name)),
-        needs=(UPDATE, *{floor.NAME: (FLOOR,), floor.BASE: (BASE,)}.get(on, ())),
+        needs=(UPDATE, *_below(context, on)),
     )
+
+
+def _below(context: Context, on: str) -> tuple[str, ...]:
+    """Return the steps that made what a set stands on, whose packages identify it."""
+    if on == floor.NAME:
+        return (FLOOR, closure_step(floor.NAME))
+    if on == floor.BASE:
+        return (BASE,) if context.config.base_image else (BASE, closure_step(floor.BASE))
+    return ()
 
 
 def _close(closure: Closure, means: Means) -> Made:

@@ -127,6 +127,12 @@ def fetched(context: Context) -> Fetched:
     )
 
 
+def fetching(context: Context) -> tuple[str, ...]:
+    """Return the steps that resolve what this build fetches."""
+    sets = map(debian.closure_step, _sets(context))
+    return (*sets, *map(redhat.closure_step, redhat.releases(context)))
+
+
 def resolutions(context: Context) -> dict[Path, bytes]:
     """Return what names of Debian packages meant in this build, as the cache keeps it."""
     layout = context.layout

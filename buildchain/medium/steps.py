@@ -9,8 +9,8 @@
     salt_tree, bill,  │
     documents ────────┘
 
-    _iso_build, _iso_key ──> _iso_blocks                       <project>.iso.blocks, ….blocks.sig
-    _iso_build, _iso_key, _lock_record ──> _iso_provenance     provenance.json, provenance.json.sig
+    _iso_build, _iso_key ──> _iso_blocks                      <project>.iso.blocks, ….blocks.sig
+    _iso_build, _iso_key, closures ──> _iso_provenance        provenance.json, provenance.json.sig
 
 ``populate_iso`` stops at the tree, ``iso`` goes to the end.
 """
@@ -217,7 +217,7 @@ def _provenance(context: Context) -> Step[Provenance, Means]:
             _build_version(context),
             context.epoch,
         ),
-        needs=(KEY, locks.RECORD),
+        needs=(KEY, *inputs.fetching(context)),
         products=(layout.iso.with_name(provenance.NAME),),
         code=(fetched, version, signing),
         after=signing_checks(context),
