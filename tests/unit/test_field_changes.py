@@ -52,6 +52,7 @@ MEANS = {
 }  # fmt: skip
 # Steps that run again for a field, and leave the same.
 VERDICTS = {
+    ("_build_packages:pkg_mkdir", "packages.name"): "folders are no output",
     ("_build_packages:pkg_get_source", "packages.sources.package"): "where the archive has it",
     ("_build_packages:pkg_get_source", "packages.sources.version"): "where the archive has it",
 }
@@ -216,6 +217,8 @@ def furnish(world):
             paths = tuple(packages_of(layout, pins, name))
         made = Made(paths, special.get(step.name, {}))
         receipt.write(layout.receipt(step.name), layout.build, made)
+        if name.endswith("pkg_rpmspec"):
+            step.make()  # what is compiled follows from it
 
 
 def files_of(name):
@@ -236,9 +239,14 @@ def keep_as(store, digest, text):
 
 
 def packages_of(layout, pins, family):
-    """Leave the packages of ours that are in a repository."""
+    """Leave the packages of ours that are in a repository, and one that becomes ours."""
     for package in pins.packages:
         version = f"{package.version}-{package.release}"
+        package = dataclasses.replace(
+            package,
+            rpms=(*package.rpms, f"{package.rpms[-1]}9"),
+            debs=(*package.debs, f"{package.debs[-1]}9"),
+        )
         folder, names = {
             "redhat": (
                 layout.rpm_repository(pins.redhat_releases[0]),
@@ -343,11 +351,12 @@ def asked(step):
     a build is somewhere else is no matter of what it makes.
     """
     layout = step.layout
-    places = {layout.build: "build", layout.root: "checkout"}
+    places = {f"{layout.build}/": "build/", f"{layout.root}/": "checkout/"}
 
     def name(path):
-        inside = (f"{n}/{path.relative_to(p)}" for p, n in places.items() if p in path.parents)
-        return next(inside, str(path))
+        text = str(path)
+        inside = (n + text.removeprefix(p) for p, n in places.items() if text.startswith(p))
+        return next(inside, text)
 
     try:
         told = step.told()
