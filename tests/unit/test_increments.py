@@ -187,7 +187,7 @@ def test_the_code_that_a_step_runs_is_declared(workshop):
     ("name", "module"),
     [
         ("_image_build:nginx", "buildchain.debian.layers"),
-        ("_iso_bill", "buildchain.packages.rpm"),
+        ("_package_repository:debian", "buildchain.debian.deb_repository"),
         ("_registry_config", "buildchain.images.registry"),
     ],
 )
