@@ -12,15 +12,19 @@ it, ``SHA256SUM`` and its signature.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 from buildchain.core.parts import Part
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, group, title
 from buildchain.machine.steps import signing_checks
 from buildchain.medium import iso
+from buildchain.medium.making import Digest, Image
 from buildchain.medium.steps import build_step, digest_step, populate_step
 from buildchain.packages import steps as packages
 from buildchain.project.context import Context, current
+from buildchain.project.means import Means
 from buildchain.redhat import rpm_repository
 from buildchain.signatures import signing
 from buildchain.signatures.steps import KEY
@@ -40,31 +44,43 @@ def _medium(context: Context) -> iso.Medium:
     )
 
 
+@dataclass(frozen=True)
+class Signing:
+    """Source RPMs to sign.
+
+    :param made: receipts of the steps that made them.
+    :param folder: where the signed ones are put.
+    :param epoch: date of the signatures, seconds since 1970.
+    """
+
+    made: tuple[Path, ...]
+    folder: Path
+    epoch: int
+
+
 def task__sources_sign() -> Iterator[Task]:
     """Sign the source RPMs."""
     context = current()
-    layout = context.layout
-    epoch = context.catalog.content_epoch
-    folder = layout.build / "sources" / "redhat"
-
-    def sign() -> Made:
-        with signing.signer(layout, context.config.signing_key) as signer:
-            rpm_repository.sign_copies(
-                folder, packages.built(context, "pkg_srpm", ".src.rpm"), signer, epoch=epoch
-            )
-        return Made((folder,))
-
+    made = packages.receipts(context, "pkg_srpm", context.catalog.packages)
+    folder = context.layout.build / "sources" / "redhat"
     yield Step(
-        layout,
+        context.means,
         SIGN,
         title("SIGN", "source RPMs"),
-        sign,
-        needs=(*(packages.stage(p.name, "pkg_srpm") for p in context.catalog.packages), KEY),
-        config={"epoch": epoch, "key": context.config.signing_key},
+        _sign,
+        Signing(made, folder, context.catalog.content_epoch),
+        needs=(KEY,),
         code=(rpm_repository, signing),
         owns=folder,
         after=signing_checks(context, "rpmsign"),
     ).task()
+
+
+def _sign(wanted: Signing, means: Means) -> Made:
+    with signing.signer(means.layout, means.signing_key) as signer:
+        ours = packages.built(wanted.made, means.layout, ".src.rpm")
+        rpm_repository.sign_copies(wanted.folder, ours, signer, epoch=wanted.epoch)
+    return Made((wanted.folder,))
 
 
 def parts(context: Context) -> tuple[Part, ...]:
@@ -92,15 +108,21 @@ def task__sources_populate() -> Iterator[Task]:
 
 def task__sources_build() -> Iterator[Task]:
     """Write the ISO image of the sources."""
-    context = current()
+    yield _build(current()).task()
+
+
+def _build(context: Context) -> Step[Image, Means]:
     volume = iso.volume_id(f"{context.config.project_name} sources", context.catalog.version)
-    yield build_step(context, BUILD, _medium(context), volume, POPULATE).task()
+    return build_step(context, BUILD, _medium(context), volume, POPULATE)
 
 
 def task__sources_digest() -> Iterator[Task]:
     """Write and sign the checksum of the sources' ISO."""
-    context = current()
-    yield digest_step(context, DIGEST, _medium(context), BUILD).task()
+    yield _digest(current()).task()
+
+
+def _digest(context: Context) -> Step[Digest, Means]:
+    return digest_step(context, DIGEST, _medium(context), BUILD)
 
 
 def task_sources_iso() -> Task:
@@ -109,5 +131,5 @@ def task_sources_iso() -> Task:
     return group(
         "sources_iso",
         "Build the ISO with the sources of what we compile: _build/sources/<project>-sources.iso.",
-        [Step(context.layout, name, "", Made) for name in (BUILD, DIGEST)],
+        [_build(context), _digest(context)],
     )
