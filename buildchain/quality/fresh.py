@@ -11,7 +11,7 @@ import dataclasses
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from buildchain.compare import reproduce
@@ -64,6 +64,76 @@ def check(layout: Layout, git_binary: str) -> None:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """A machine that nobody prepared, with a clone.
+
+    :param root: its file system.
+    :param place: folder that is at the same path outside; ``home`` and ``checkout`` are in it.
+    """
+
+    root: Path
+    place: Path
+
+    @property
+    def checkout(self) -> Path:
+        return self.place / "checkout"
+
+    def run(self, argv: Sequence[str | Path], settings: Mapping[str, str]) -> None:
+        """Run something in the clone, with an engine of its own where that does no harm.
+
+        Else with this machine's: an engine without a bridge, as the one in there is, removes
+        docker0, since it shares the network.
+
+        :param settings: all that is set inside, besides ways out of this machine.
+        :raises CommandError: it fails.
+        """
+        if BRIDGE.exists():
+            events.note("this machine's engine has docker0: going on with that engine")
+            self._run(argv, settings, socket=str(OWN_SOCKET.resolve()))
+            return
+        said: list[str] = []
+        try:
+            self._run(argv, settings, on_line=said.append)
+        except CommandError:
+            if not any(line.startswith(NO_ENGINE) for line in said) or not OWN_SOCKET.is_socket():
+                raise
+            events.note("no engine runs in it: going on with that of this machine")
+            self._run(argv, settings, socket=str(OWN_SOCKET.resolve()))
+
+    def _run(
+        self,
+        argv: Sequence[str | Path],
+        settings: Mapping[str, str],
+        *,
+        socket: str = "",
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
+        environment = _environment(self.place, settings)
+        command = ["sh", "-c", 'cd "$0" && exec "$@"', self.checkout, *argv]
+        folders = _folders(environment, self.root)
+        events.note(f"running {' '.join(map(str, argv))} in it")
+        whole = unprepared.argv_in_root(
+            self.root, self.place, environment, command, folders=folders, socket=socket
+        )
+        process.run(whole, echo=True, on_line=on_line)
+
+
+@contextlib.contextmanager
+def machine(layout: Layout, catalog: Catalog, git_binary: str) -> Iterator[Machine]:
+    """Provide a machine that nobody prepared; leave nothing of it behind."""
+    folder = layout.build / "fresh"
+    _remove(folder)
+    made = Machine(folder / "root", folder / "place")
+    (made.place / "home").mkdir(parents=True)
+    try:
+        _make_root(catalog, folder / "apt", made.root)
+        process.run(git.argv_for_clone(git_binary, layout.root, made.checkout))
+        yield made
+    finally:
+        _remove(folder)
+
+
 @contextlib.contextmanager
 def built(
     layout: Layout, catalog: Catalog, git_binary: str, settings: Mapping[str, str]
@@ -73,19 +143,12 @@ def built(
     :param settings: options of the first build.
     :returns: where the build is, for as long as the block lasts.
     """
-    folder = layout.build / "fresh"
-    _remove(folder)
-    root, place = folder / "root", folder / "place"
-    for path in (place / "home", folder / "apt"):
-        path.mkdir(parents=True)
-    try:
-        _make_root(catalog, folder / "apt", root)
-        process.run(git.argv_for_clone(git_binary, layout.root, place / "checkout"))
-        _build(root, place, settings)
-        checkout = place / "checkout"
-        yield dataclasses.replace(layout, root=checkout, build=checkout / "_build")
-    finally:
-        _remove(folder)
+    with machine(layout, catalog, git_binary) as there:
+        try:
+            there.run(COMMAND, settings)
+        except CommandError as error:
+            raise _failed(error) from error
+        yield dataclasses.replace(layout, root=there.checkout, build=there.checkout / "_build")
 
 
 def _remove(folder: Path) -> None:
@@ -93,15 +156,23 @@ def _remove(folder: Path) -> None:
     process.run(["rm", "-rf", "--one-file-system", folder])
 
 
-def _make_root(catalog: Catalog, folder: Path, root: Path) -> None:
-    events.note(
-        f"making a root of Debian {catalog.suite} with {' and '.join(unprepared.PACKAGES)} alone"
-    )
+def make_minimal(catalog: Catalog, folder: Path, root: Path, packages: Sequence[str]) -> None:
+    """Make a root of a minimal Debian and a few packages, from this machine's sources.
+
+    :param folder: for APT's settings.
+    """
+    events.note(f"making a root of Debian {catalog.suite} with {' and '.join(packages)} alone")
+    folder.mkdir(parents=True, exist_ok=True)
     entries = apt.parse_targets(process.run(apt.argv_for_targets()), catalog.suite)
     sources, settings = folder / "debian.sources", folder / "apt.conf"
     write_whole(sources, apt.source_list(entries, catalog.keyring, catalog.architecture))
     write_whole(settings, unprepared.parse_settings(process.run(unprepared.argv_for_settings())))
-    process.run(unprepared.argv_for_root(catalog.suite, sources, settings, root), own_group=True)
+    argv = unprepared.argv_for_root(catalog.suite, sources, settings, root, packages=packages)
+    process.run(argv, own_group=True)
+
+
+def _make_root(catalog: Catalog, folder: Path, root: Path) -> None:
+    make_minimal(catalog, folder, root, unprepared.PACKAGES)
     given = {path: str(path.relative_to("/")) for path in SITE}
     given[PIP_OF_USER.expanduser()] = PIP_OF_ALL
     for path, inside in given.items():
@@ -126,46 +197,6 @@ def _folders(environment: Mapping[str, str], root: Path) -> list[str]:
     """Return the folders of this machine that pip is told to look into."""
     words = environment.get("PIP_FIND_LINKS", "").split()
     return [word for word in words if Path(word).is_dir() and not (root / word[1:]).exists()]
-
-
-def _build(root: Path, place: Path, settings: Mapping[str, str]) -> None:
-    """Run the command with an engine of its own where that does no harm, else with this machine's.
-
-    An engine without a bridge, as the one in there is, removes docker0: it shares the network.
-    """
-    if BRIDGE.exists():
-        events.note("this machine's engine has docker0: going on with that engine")
-        _run(root, place, settings, socket=str(OWN_SOCKET.resolve()))
-        return
-    said: list[str] = []
-    try:
-        _run(root, place, settings, on_line=said.append)
-    except BuildError:
-        if not any(line.startswith(NO_ENGINE) for line in said) or not OWN_SOCKET.is_socket():
-            raise
-        events.note("no engine runs in it: going on with that of this machine")
-        _run(root, place, settings, socket=str(OWN_SOCKET.resolve()))
-
-
-def _run(
-    root: Path,
-    place: Path,
-    settings: Mapping[str, str],
-    *,
-    socket: str = "",
-    on_line: Callable[[str], None] | None = None,
-) -> None:
-    environment = _environment(place, settings)
-    command = ["sh", "-c", 'cd "$0" && exec "$@"', str(place / "checkout"), *COMMAND]
-    folders = _folders(environment, root)
-    events.note(f"running {' '.join(COMMAND)} in it")
-    argv = unprepared.argv_in_root(
-        root, place, environment, command, folders=folders, socket=socket
-    )
-    try:
-        process.run(argv, echo=True, on_line=on_line)
-    except CommandError as error:
-        raise _failed(error) from error
 
 
 def _failed(error: CommandError) -> BuildError:

@@ -45,14 +45,22 @@ exec chroot . sh -euc 'umount --lazy /.outside; rmdir /.outside; exec "$@"' sh "
 """
 
 
-def argv_for_root(suite: str, sources: Path, settings: Path, root: Path) -> list[str | Path]:
+def argv_for_root(
+    suite: str,
+    sources: Path,
+    settings: Path,
+    root: Path,
+    *,
+    packages: Sequence[str] = PACKAGES,
+) -> list[str | Path]:
     """Make the root file system from the machine's own sources.
 
     :param sources: deb822 source list; the root keeps it.
     :param settings: how APT reaches them; the root keeps that, too.
+    :param packages: what it has besides what every Debian has.
     """
     return ["mmdebstrap", "--variant=minbase", "--mode=root", "--format=directory",
-            f"--include={','.join(PACKAGES)}", f"--aptopt={settings}", suite, root,
+            f"--include={','.join(packages)}", f"--aptopt={settings}", suite, root,
             sources]  # fmt: skip
 
 

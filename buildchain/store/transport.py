@@ -161,11 +161,10 @@ class Transport:
 
         :raises TransferError: there is none, or it may not be asked for (plain HTTP).
         """
-        sent = {**HEADERS, **(headers or {})}
+        sent = dict(headers or {})
         for _ in range(REDIRECTS + 1):
             origin = origin_of(url)
-            with self._send(origin, method, url, sent, body) as response:
-                answer = Answer(origin, url, response)
+            with self.ask(method, url, sent, body) as answer:
                 location = answer.headers.get("Location")
                 if answer.status not in REDIRECTING or not location:
                     if method == "HEAD":
@@ -184,6 +183,22 @@ class Transport:
                         passing=False,
                     )
         raise TransferError(f"{url}: more than {REDIRECTS} redirections", passing=False)
+
+    @contextlib.contextmanager
+    def ask(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Iterator[Answer]:
+        """Make one request and provide its answer; where that sends us to is the caller's affair.
+
+        :raises TransferError: there is none, or it may not be asked for (plain HTTP).
+        """
+        origin, sent = origin_of(url), {**HEADERS, **(headers or {})}
+        with self._send(origin, method, url, sent, body) as response:
+            yield Answer(origin, url, response)
 
     def _send(
         self, origin: Origin, method: str, url: str, headers: Mapping[str, str], body: bytes | None

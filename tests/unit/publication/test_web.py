@@ -139,6 +139,36 @@ def endless(request):
     return True
 
 
+def test_nobody_gets_a_login_that_was_not_given(world, web, monkeypatch):
+    """A login of ``~/.netrc`` is for somebody else who is called alike."""
+    netrc = world.folder / "netrc"
+    netrc.write_text("default login user password hunter2\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    assert world.fetch() == "2.4.0"
+    assert {login for _, _, login in web.asked} == {None}
+
+
+def test_the_body_of_a_redirection_is_left_alone(world, web):
+    sent = 0
+
+    def endless_redirection(request):
+        nonlocal sent
+        request.send_response(302)
+        request.send_header("Location", "https://elsewhere.example/")
+        request.end_headers()
+        with contextlib.suppress(OSError):
+            for _ in range(256):
+                sent += request.wfile.write(b"x" * (1 << 18))
+        request.close_connection = True
+        return True
+
+    web.mood = endless_redirection
+    with pytest.raises(PlaceError, match="sends on to https://elsewhere"):
+        world.fetch()
+    assert sent < 32 << 20
+
+
 @pytest.mark.parametrize(
     ("mood", "said"),
     [
@@ -183,10 +213,10 @@ def test_more_than_the_index_says_is_not_taken(world, web):
 
 def test_a_server_that_is_silent(world, web, monkeypatch):
     over = threading.Event()
-    monkeypatch.setattr("buildchain.publication.web.TIMEOUT", 0.2)
+    monkeypatch.setattr("buildchain.store.transport.TIMEOUT", 0.2)
     web.mood = lambda request: over.wait(30)
     try:
-        with pytest.raises(PlaceError, match=r"releases\.json: silent for"):
+        with pytest.raises(PlaceError, match=r"releases\.json: .* was silent for"):
             world.fetch()
     finally:
         over.set()
@@ -223,8 +253,9 @@ def test_tls_is_checked_against_the_systems_authorities(world, certificate, monk
     world.released("2.4.0")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate / "crt", certificate / "key")
-    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    monkeypatch.delenv("CURL_CA_BUNDLE", raising=False)
+    # Variables of a library, which nobody set for us.
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.setenv(name, str(certificate / "crt"))
     with serving(world.place, context) as server:
         world.source = f"https://user:hunter2@127.0.0.1:{server.server_port}"
         with pytest.raises(PlaceError, match="cannot be believed to be who it says") as caught:
