@@ -138,7 +138,7 @@ def test_info_reads_as_sentences(made):
     made.monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000001")
     out = made.run("info", "_iso_build").out
     assert str(made.build / "metalk8s.iso") in out
-    assert "record is as in the last successful run" in out
+    assert "fingerprint is as in the last successful run" in out
     assert "outputs are complete" in out
     assert "0x" not in out, "no address of a function"
 

@@ -6,7 +6,6 @@ import re
 import struct
 import termios
 import time
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -22,42 +21,26 @@ from tests.unit.running import namespace_of, run_doit
 ALIGNED = re.compile(r"^(?:\.\.|\*\*)  .{60} +[0-9]+\.[0-9] s$|^(?:--|!!)  \S.*$")
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a step of the little graph is told."""
-
-    is_bad: bool = False
-
-
-def good(_told, means):
-    events.note("good is at work")
-    events.transcript("a line of a tool")
-    write_whole(means.layout.build / "good", "x")
-    return Made((means.layout.build / "good",))
-
-
-def bad(told, _means):
-    if told.is_bad:
-        raise ContentError("it is bad", solution="Make it good.")
-    return Made()
-
-
-def summing_up(_told, _means):
-    events.closing("look here")
-    events.summary("tests", "one of them")
-    events.summary("tests", "all of them\nare well")
-    return Made()
-
-
 @pytest.fixture
 def run(layout, root):
     """Run a graph of a good, an optional bad and a silent group task."""
-    behaviour, means = {"bad": False}, SimpleNamespace(layout=layout)
+    behaviour = {"bad": False}
+
+    def good():
+        events.note("good is at work")
+        events.transcript("a line of a tool")
+        write_whole(layout.build / "good", "x")
+        return Made((layout.build / "good",))
+
+    def bad():
+        if behaviour["bad"]:
+            raise ContentError("it is bad", solution="Make it good.")
+        return Made()
 
     def tasks():
         steps = [
-            Step(means, "_good", title("MAKE", "good"), good, Told()),
-            Step(means, "_bad", title("MAKE", "bad"), bad, Told(behaviour["bad"])),
+            Step(layout, "_good", title("MAKE", "good"), good),
+            Step(layout, "_bad", title("MAKE", "bad"), bad),
         ]
         yield from (step.task() for step in steps)
         yield {"basename": "group", "actions": None, "task_dep": ["_good", "_bad"]}
@@ -333,10 +316,15 @@ def test_a_second_build_is_refused_and_forgets_nothing(run, layout):
 
 def test_summaries_come_last_and_once(layout, root):
     """Of each subject what was told last, line by line."""
-    means = SimpleNamespace(layout=layout)
+
+    def good():
+        events.closing("look here")
+        events.summary("tests", "one of them")
+        events.summary("tests", "all of them\nare well")
+        return Made()
 
     def tasks():
-        yield Step(means, "_good", title("MAKE", "good"), summing_up, Told()).task()
+        yield Step(layout, "_good", title("MAKE", "good"), good).task()
 
     lines = run_doit(root, namespace_of(layout.build, tasks), "_good").out.splitlines()
     assert lines[0] == "    look here"

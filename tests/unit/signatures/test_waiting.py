@@ -1,8 +1,5 @@
 """A run that does all it can without signatures, and says in one message what it waits for."""
 
-from dataclasses import dataclass
-from types import SimpleNamespace
-
 import pytest
 
 from buildchain.core import report
@@ -12,37 +9,25 @@ from buildchain.core.step import Step, title
 from tests.unit.running import namespace_of, run_doit
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a step of the little graph is told."""
-
-    name: str
-    works: bool = True
-
-
-def wait(told, _means):
-    if not told.works:
-        raise WaitingError.of({f"1.{told.name}": told.name, f"2.{told.name}": told.name})
-    return Made()
-
-
-def alone(told, _means):
-    if not told.works:
-        raise BuildError("it is bad", solution="Make it good.")
-    return Made()
-
-
 @pytest.fixture
 def run(layout, root):
-    means = SimpleNamespace(layout=layout)
-
     def call(*argv, fails=False, goes_on=True, there=False):
+        def wait(name):
+            if not there:
+                raise WaitingError.of({f"1.{name}": name, f"2.{name}": name})
+            return Made()
+
+        def alone():
+            if fails:
+                raise BuildError("it is bad", solution="Make it good.")
+            return Made()
+
         def tasks():
             steps = [
-                Step(means, "_one", title("SIGN", "one"), wait, Told("first", there)),
-                Step(means, "_two", title("SIGN", "two"), wait, Told("second", there)),
-                Step(means, "_after", title("MAKE", "after"), wait, Told("after"), needs=("_one",)),
-                Step(means, "_alone", title("MAKE", "alone"), alone, Told("alone", not fails)),
+                Step(layout, "_one", title("SIGN", "one"), lambda: wait("first")),
+                Step(layout, "_two", title("SIGN", "two"), lambda: wait("second")),
+                Step(layout, "_after", title("MAKE", "after"), Made, needs=("_one",)),
+                Step(layout, "_alone", title("MAKE", "alone"), alone),
             ]
             yield from (step.task() for step in steps)
             names = [step.name for step in steps]
