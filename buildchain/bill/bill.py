@@ -15,7 +15,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from buildchain.project.model import DebianFile, RedhatFile
+from buildchain.project.model import DebianFile, Image, Package, PulledImage, RedhatFile
 
 FILE, PACKAGE, IMAGE = "file", "package", "image"
 OUR_LICENSE = "Apache-2.0"  # of the files of this repository
@@ -85,41 +85,6 @@ class Bill:
 
 
 @dataclass(frozen=True)
-class Ours:
-    """What we package: a pin as far as the bill tells of it."""
-
-    name: str
-    version: str
-    release: str
-    debs: tuple[str, ...]
-    rpms: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Built:
-    """An image that we build: a pin as far as the bill tells of it.
-
-    :param compiled: names of packages whose binaries are in it.
-    :param packages: DEBs of ours that are in it.
-    """
-
-    name: str
-    version: str
-    licenses: str
-    compiled: frozenset[str]
-    packages: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Pulled:
-    """An image of others: a pin as far as the bill tells of it."""
-
-    name: str
-    tag: str
-    digest: str
-
-
-@dataclass(frozen=True)
 class Contents:
     """What a build knows of the things on its medium.
 
@@ -132,9 +97,9 @@ class Contents:
     files: Mapping[str, str]
     debian: Sequence[DebianFile]
     redhat: Sequence[RedhatFile]
-    packages: Sequence[Ours]
-    images: Mapping[Built, Sequence[DebianFile]]
-    pulled: Sequence[Pulled]
+    packages: Sequence[Package]
+    images: Mapping[Image, Sequence[DebianFile]]
+    pulled: Sequence[PulledImage]
     wheels: Mapping[str, Mapping[str, str]]
     licenses: Mapping[str, str]
 
@@ -167,7 +132,7 @@ def make(name: str, version: str, epoch: int, contents: Contents) -> Bill:
     return Bill(name, version, epoch, tuple(found[ref] for ref in sorted(found)))
 
 
-def _compiled(package: Ours, license_expression: str) -> Component:
+def _compiled(package: Package, license_expression: str) -> Component:
     """Return what a package compiles, which images may have without the package around it."""
     version = f"{package.version}-{package.release}"
     name = ref("compiled", package.name, version)
@@ -175,13 +140,14 @@ def _compiled(package: Ours, license_expression: str) -> Component:
     return Component(name, PACKAGE, package.name, version, purl, license=license_expression)
 
 
-def _of_ours(found: Mapping[str, Component], image: Built) -> tuple[str, ...]:
+def _of_ours(found: Mapping[str, Component], image: Image) -> tuple[str, ...]:
     """Return what we compile or package that is in an image."""
+    compiled = {binary.partition("/")[0] for binary in image.binaries}
     prefixes = (f"pkg:generic/{OURS}/", f"pkg:deb/{OURS}/")
     return tuple(
         component.ref
         for component in found.values()
-        for names, prefix in zip((image.compiled, set(image.packages)), prefixes, strict=True)
+        for names, prefix in zip((compiled, set(image.packages)), prefixes, strict=True)
         if component.name in names and component.purl.startswith(prefix)
     )
 
@@ -244,7 +210,7 @@ def _file(
     return Component(ref("file", path), FILE, path, "", "", digest, license_expression, path)
 
 
-def _ours(path: str, digest: str, package: Ours, name: str, contents: Contents) -> Component:
+def _ours(path: str, digest: str, package: Package, name: str, contents: Contents) -> Component:
     """Return a package that we make; Python distributions are in the first of its kind."""
     version = f"{package.version}-{package.release}"
     purl = f"pkg:{path[-3:]}/{OURS}/{_quoted(name)}@{_quoted(version)}"

@@ -84,14 +84,9 @@ class Layout:
         self.temporary.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(prefix=prefix, dir=self.temporary)
 
-    @property
-    def receipts(self) -> Path:
-        """What steps made, see :mod:`buildchain.core.receipt`."""
-        return self.build / "receipts"
-
     def receipt(self, name: str) -> Path:
-        """Return where it is written what a step made."""
-        return self.receipts / f"{name.replace(':', '.').lstrip('_')}.json"
+        """What a step made, see :mod:`buildchain.core.receipt`."""
+        return self.build / "receipts" / f"{name.replace(':', '.').lstrip('_')}.json"
 
     @property
     def apt(self) -> Path:

@@ -2,10 +2,9 @@
 
 ::
 
-    record   ─┐
-    its files ┼─> up to date? ── no ──> tools checked > action(record, means) > outputs hashed >
-    receipts ─┤        │                                                                 receipt
-    code     ─┘        └─ yes: nothing is executed, nothing is read
+    file inputs ─┐
+    receipts    ─┼─> up to date? ── no ──> tools checked > action > outputs hashed > receipt
+    config      ─┘        └─ yes: nothing is executed, nothing is read
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import json
 import shutil
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any, Generic, Protocol, TypeVar
+from types import ModuleType
+from typing import Any
 
-from buildchain.core import events, receipt, record
+from buildchain.core import events, receipt
 from buildchain.core.errors import BuildError, SpaceError, WaitingError
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
@@ -45,84 +44,50 @@ def is_reading(meta: Mapping[str, object] | None) -> bool:
     return bool(meta and meta.get("reads"))
 
 
-class Means(Protocol):
-    """What actions work with; nothing of it decides what comes out, so nothing of it is hashed."""
-
-    @property
-    def layout(self) -> Layout: ...
-
-
-Record = TypeVar("Record")
-MeansT = TypeVar("MeansT", bound=Means)
-
-
 @dataclass(frozen=True)
-class Step(Generic[Record, MeansT]):
+class Step:
     """One private task of the graph.
 
     :param name: full name in doit, ``_area_verb:item``.
     :param title: verb and subject, aligned by the reporter.
-    :param action: function of a module, which knows nothing but what it is told: the record, and
-        the means to do it with.
-    :param record: all that decides what comes out, see :mod:`buildchain.core.record`.
+    :param inputs: files whose content matters.
     :param needs: names of the steps whose receipts are inputs.
     :param products: files it is known to leave, shown by `info` and usable as names on the
         command line; the receipt names all of them.
+    :param config: anything else that matters (pins, argument lists), as JSON.
     :param code: modules of other rooms whose source decides what comes out, too: a change of theirs
         makes it anew, as one of the room does that the action stands in.
     :param after: tasks that must come first without being inputs (tool checks).
+    :param fingerprint: computed when the step is considered, for what is costly to know (git).
     :param owns: folder that nobody else writes to; `clean` removes it with all that is in it.
     :param holds: tells whether what was made still fits the world outside the build root.
     """
 
-    means: MeansT
+    layout: Layout
     name: str
     title: str
-    action: Callable[[Record, MeansT], Made]
-    record: Record
+    action: Callable[[], Made]
+    inputs: tuple[Path, ...] = ()
     needs: tuple[str, ...] = ()
     products: tuple[Path, ...] = ()
+    config: Mapping[str, object] = field(default_factory=dict)
     code: tuple[ModuleType, ...] = ()
     after: tuple[str, ...] = ()
+    fingerprint: Callable[[], object] | None = None
     owns: Path | None = None
     holds: Callable[[], bool] | None = None
     doc: str = ""
-
-    def __post_init__(self) -> None:
-        if not _is_plain(self.action):
-            raise TypeError(
-                f"the action of {self.name} has to be a function of a module: {self.action!r} "
-                "may know what it was not told"
-            )
-
-    @property
-    def layout(self) -> Layout:
-        return self.means.layout
 
     @property
     def receipt(self) -> Path:
         return self.layout.receipt(self.name)
 
-    def told(self) -> str:
-        """Return what stands for the record."""
-        return record.text(self.record, self.layout)
-
-    def inputs(self) -> tuple[Path, ...]:
-        """Return every file whose content decides what comes out.
-
-        :raises TypeError: the record has what no step can be told.
-        """
-        try:
-            files = record.files(self.record, self.layout)
-        except TypeError as error:
-            raise TypeError(f"record of {self.name}: {error}") from error
-        receipts = (self.layout.receipt(name) for name in self.needs)
-        return tuple(dict.fromkeys((*files, *self.sources(), *receipts)))
-
     def task(self) -> Task:
         """Return the dictionary doit wants."""
         basename, _, item = self.name.partition(":")
-        uptodate: list[object] = [Fingerprint("record", self.told)]
+        uptodate: list[object] = [Fingerprint("config", lambda: self.config)]
+        if self.fingerprint is not None:
+            uptodate.append(Fingerprint("fingerprint", self.fingerprint))
         if self.holds is not None:
             uptodate.append(self.holds)
         uptodate.append(Completeness(self.receipt, self.layout.build))
@@ -132,7 +97,11 @@ class Step(Generic[Record, MeansT]):
             "doc": self.doc or self.title,
             "title": lambda _task: self.title,
             "actions": [(guarded(self._execute), [])],
-            "file_dep": list(self.inputs()),
+            "file_dep": [
+                *self.inputs,
+                *self.sources(),
+                *(self.layout.receipt(name) for name in self.needs),
+            ],
             "targets": [*self.products, self.receipt],
             "task_dep": list(self.after),
             "uptodate": uptodate,
@@ -142,7 +111,7 @@ class Step(Generic[Record, MeansT]):
 
     def sources(self) -> tuple[Path, ...]:
         """Return the files of the code that decides what comes out."""
-        room = self.action.__module__.rpartition(".")[0]
+        room = _package_of(self.action)
         others = (Path(module.__file__) for module in self.code if module.__file__)
         if not room.startswith(f"{PACKAGE}."):
             return tuple(others)
@@ -157,28 +126,17 @@ class Step(Generic[Record, MeansT]):
             actions.append(Removal(str(self.owns), folder))
         return actions
 
-    def make(self) -> Made:
-        """Do it, whether or not it is up to date; no receipt is written."""
-        return self.action(self.record, self.means)
-
     def _execute(self) -> None:
         # A receipt never vouches for outputs that are being replaced.
         self.receipt.unlink(missing_ok=True)
-        receipt.write(self.receipt, self.layout.build, self.make())
+        receipt.write(self.receipt, self.layout.build, self.action())
 
 
-AnyStep = Step[Any, Any]
-
-
-def _is_plain(action: object) -> bool:
-    """Tell whether a callable has nothing with it: no closure, no bound arguments, no defaults."""
-    return (
-        isinstance(action, FunctionType)
-        and "<" not in action.__qualname__  # <locals>, <lambda>
-        and not action.__closure__
-        and not action.__defaults__
-        and not action.__kwdefaults__
-    )
+def _package_of(action: Callable[[], object]) -> str:
+    function: Any = action
+    while isinstance(function, functools.partial):
+        function = function.func
+    return str(function.__module__).rpartition(".")[0]
 
 
 @functools.cache
@@ -293,7 +251,7 @@ def _remove(file: Path, build_root: Path) -> None:
         parent.rmdir()
 
 
-def group(name: str, doc: str, steps: Iterable[AnyStep], *, after: tuple[str, ...] = ()) -> Task:
+def group(name: str, doc: str, steps: Iterable[Step], *, after: tuple[str, ...] = ()) -> Task:
     """Return a public task that stands for several steps and can be cleaned by itself."""
     members = tuple(steps)
     return {

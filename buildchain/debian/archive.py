@@ -12,7 +12,6 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain.core import events, process, receipt
@@ -20,8 +19,8 @@ from buildchain.core.errors import CommandError, FetchError, LockError
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
 from buildchain.debian import apt
-from buildchain.project.catalog import place
-from buildchain.project.model import DebianFile, Source, package_file
+from buildchain.project.catalog import Catalog, place
+from buildchain.project.model import DebianFile, Package, Source, package_file
 from buildchain.store.blobs import Store
 
 EMPTY_STATUS = "status.empty"
@@ -30,26 +29,17 @@ SOURCES = "debian.sources"
 _UPDATING = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Indexes:
-    """Which indexes are believed: of a suite, for an architecture, signed by a key of the ring."""
-
-    suite: str
-    architecture: str
-    keyring: Path
-
-
-def refresh(layout: Layout, wanted: Indexes) -> Made:
+def refresh(layout: Layout, catalog: Catalog) -> Made:
     """Fetch the indexes of the machine's Debian sources into the private state.
 
     Without them only what is in the store can be built from: what needs more fails later.
     """
     targets = process.run(apt.argv_for_targets())
-    entries = apt.parse_targets(targets, wanted.suite)
+    entries = apt.parse_targets(targets, catalog.suite)
     for folder in ("lists/partial", "archives/partial"):
         (layout.apt / folder).mkdir(parents=True, exist_ok=True)
     write_whole(layout.apt / EMPTY_STATUS, "")
-    sources = apt.source_list(entries, wanted.keyring, wanted.architecture)
+    sources = apt.source_list(entries, catalog.keyring, catalog.architecture)
     write_whole(layout.apt / SOURCES, sources)
     try:
         _update(layout)
@@ -272,21 +262,21 @@ def link_closure(layout: Layout, name: str, folder: Path) -> tuple[Path, ...]:
     )
 
 
-def get_sources(layout: Layout, pinned: Sequence[Source], folder: Path) -> Made:
+def get_sources(layout: Layout, package: Package, folder: Path) -> Made:
     """Put the pinned source files of a package into ``folder``, from the store or the archive.
 
     :raises ChecksumError: a file is not the pinned one; it enters neither store nor folder.
     """
     store = Store(layout.store)
     by_origin: dict[tuple[str, str], list[Source]] = {}
-    for source in pinned:
+    for source in package.sources:
         if not store.has(source.sha256):
             by_origin.setdefault((source.package, source.version), []).append(source)
     for (name, version), sources in by_origin.items():
         _download_source(layout, store, name, version, sources)
     return Made(
-        tuple(store.link(source.sha256, folder / source.file) for source in pinned),
-        digests={folder / source.file: source.sha256 for source in pinned},
+        tuple(store.link(source.sha256, folder / source.file) for source in package.sources),
+        digests={folder / source.file: source.sha256 for source in package.sources},
     )
 
 
@@ -350,6 +340,6 @@ def _download_source(
             store.add(file, source.sha256, origin=f"{where}: {name} {version}: {source.file}")
 
 
-def closure_name(package: str) -> str:
-    """Return the name of the set of Debian packages that a package's Go bundle is made of."""
-    return f"source-{package}"
+def closure_name(package: Package) -> str:
+    """Return the name of the set of Debian packages that a Go bundle is made of."""
+    return f"source-{package.name}"

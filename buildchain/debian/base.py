@@ -13,7 +13,6 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,17 +33,6 @@ if TYPE_CHECKING:
 
 TAG_DIGITS = 12
 STATUS_IN_ROOT = "var/lib/dpkg/status"
-
-
-@dataclass(frozen=True)
-class BuilderImage:
-    """The image that packages are built in.
-
-    :param base: receipt of what it stands on.
-    """
-
-    recipe: Path
-    base: Path
 
 
 def make_base(layout: Layout, packages: Sequence[str], content: Content, signer: Signer) -> Made:

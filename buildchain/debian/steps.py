@@ -13,25 +13,21 @@ With ``BASE_IMAGE`` the base is pulled.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildchain.core import receipt
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
-from buildchain.core.record import Nothing
 from buildchain.core.step import Step, Task, title
 from buildchain.debian import archive, base, floor, lock
-from buildchain.debian.archive import Indexes, closure_name
-from buildchain.debian.base import BuilderImage
+from buildchain.debian.archive import closure_name
 from buildchain.debian.lock import Locked
 from buildchain.machine import engine
 from buildchain.machine.steps import checks
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
-from buildchain.project.model import Content
 from buildchain.signatures import signing
 
 if TYPE_CHECKING:
@@ -47,7 +43,7 @@ def closures(context: Context) -> Mapping[str, tuple[str, ...]]:
     """Return every set of Debian packages that stands on the base or the floor, by name."""
     pins = context.catalog
     images = {f"image-{image.name}": image.debs for image in pins.images if image.debs}
-    go = {closure_name(package.name): package.go_debs for package in pins.packages}
+    go = {closure_name(package): package.go_debs for package in pins.packages}
     return {
         "builder": pins.builder_packages,
         floor.NODE: pins.node_packages,
@@ -63,44 +59,10 @@ def is_shipped(name: str) -> bool:
     return not name.startswith("testbed")
 
 
-@dataclass(frozen=True)
-class Closure:
-    """A set of Debian packages to resolve.
-
-    :param status: of what it stands on; ``None``: nothing.
-    """
-
-    name: str
-    packages: tuple[str, ...]
-    locked: Locked
-    status: Path | None
-
-
-@dataclass(frozen=True)
-class MadeBase:
-    """A base of our own."""
-
-    packages: tuple[str, ...]
-    content: Content
-
-
-@dataclass(frozen=True)
-class PulledBase:
-    """A base of somebody else, by digest."""
-
-    reference: str
-
-
 def locked(context: Context) -> Locked:
     """Return the lock of the profile and how it binds."""
     path = context.layout.pins / context.config.profile / "debian.lock"
     return Locked(path, context.lock_policy, context.config.base_image)
-
-
-def indexes(context: Context) -> Indexes:
-    """Return which indexes the profile believes."""
-    pins = context.catalog
-    return Indexes(pins.suite, pins.architecture, pins.keyring)
 
 
 def closure_step(name: str) -> str:
@@ -108,21 +70,23 @@ def closure_step(name: str) -> str:
     return f"_debian_closure:{name}"
 
 
+def recipe(context: Context) -> Path:
+    """Return the builder's Dockerfile."""
+    return context.layout.package_sources("builder") / "Dockerfile"
+
+
 def task__apt_update() -> Iterator[Task]:
     """Read the signed indexes of the machine's Debian sources."""
     context = current()
+    pins = context.catalog
     yield Step(
-        context.means,
+        context.layout,
         UPDATE,
-        title("UPDATE", f"indexes of Debian {context.catalog.suite}"),
-        _refresh,
-        indexes(context),
+        title("UPDATE", f"indexes of Debian {pins.suite}"),
+        functools.partial(archive.refresh, context.layout, pins),
+        config={"suite": pins.suite, "architecture": pins.architecture, "key": str(pins.keyring)},
         owns=context.layout.apt,
     ).task()
-
-
-def _refresh(wanted: Indexes, means: Means) -> Made:
-    return archive.refresh(means.layout, wanted)
 
 
 def minimal_packages(context: Context) -> tuple[str, ...]:
@@ -150,125 +114,86 @@ def task__debian_closure() -> Iterator[Task]:
         yield _closure(context, name, packages).task()
 
 
-def _closure(context: Context, name: str, packages: tuple[str, ...]) -> Step[Closure, Means]:
-    on = floor.below(name)
-    # What a foreign base has in it is no matter of sets that do not stand on it.
-    bound = locked(context) if on == floor.BASE else replace(locked(context), base_image="")
+def _closure(context: Context, name: str, packages: tuple[str, ...]) -> Step:
+    below = {floor.NAME: (FLOOR,), floor.BASE: (BASE,)}.get(floor.below(name), ())
+    status = status_below(context.layout, name)
     return Step(
-        context.means,
+        context.layout,
         closure_step(name),
         title("RESOLVE", f"Debian packages for {name}"),
-        _close,
-        Closure(name, packages, bound, status_below(context.layout, name)),
-        needs=(UPDATE, *_below(context, on)),
+        functools.partial(lock.close, context.layout, locked(context), name, packages, status),
+        inputs=(locked(context).path,) if locked(context).path.is_file() else (),
+        needs=(UPDATE, *below),
+        config={"packages": packages, "policy": context.lock_policy},
     )
-
-
-def _below(context: Context, on: str) -> tuple[str, ...]:
-    """Return the steps that made what a set stands on, whose packages identify it."""
-    if on == floor.NAME:
-        return (FLOOR, closure_step(floor.NAME))
-    if on == floor.BASE:
-        return (BASE,) if context.config.base_image else (BASE, closure_step(floor.BASE))
-    return ()
-
-
-def _close(closure: Closure, means: Means) -> Made:
-    return lock.close(means.layout, closure.locked, closure.name, closure.packages, closure.status)
 
 
 def task__debian_floor() -> Iterator[Task]:
     """Describe a machine that has the least there is."""
+    context = current()
     yield Step(
-        current().means,
+        context.layout,
         FLOOR,
         title("DESCRIBE", "what every Debian machine has"),
-        _describe,
-        Nothing(),
+        functools.partial(floor.make_status, context.layout),
         needs=(closure_step(floor.NAME),),
     ).task()
-
-
-def _describe(_nothing: Nothing, means: Means) -> Made:
-    return floor.make_status(means.layout)
 
 
 def task__base_image() -> Iterator[Task]:
     """Make (or pull) the base of all images."""
     context = current()
-    yield (_pulled(context) if context.config.base_image else _made(context)).task()
-
-
-def _pulled(context: Context) -> Step[PulledBase, Means]:
     reference = context.config.base_image
-    return Step(
-        context.means,
+    yield Step(
+        context.layout,
         BASE,
-        title("PULL IMAGE", reference),
-        _pull,
-        PulledBase(reference),
-        owns=context.layout.base,
-        after=checks("docker"),
-    )
-
-
-def _pull(wanted: PulledBase, means: Means) -> Made:
-    with engine.connect(means.binary("docker")) as client:
-        return base.pull_base(means.layout, client, wanted.reference)
-
-
-def _made(context: Context) -> Step[MadeBase, Means]:
-    return Step(
-        context.means,
-        BASE,
-        title("BUILD IMAGE", "base"),
-        _make,
-        MadeBase(context.catalog.base_packages, context.content),
-        needs=(closure_step(floor.BASE),),
+        title("PULL IMAGE", reference) if reference else title("BUILD IMAGE", "base"),
+        functools.partial(_base, context),
+        needs=() if reference else (closure_step("base"),),
+        config={
+            "reference": reference,
+            "packages": context.catalog.base_packages,
+            "content": context.catalog.content_epoch,
+        },
         code=(signing,),
         owns=context.layout.base,
-        after=checks("mmdebstrap", "apt-ftparchive", "gpg"),
-    )
+        after=checks("docker") if reference else checks("mmdebstrap", "apt-ftparchive", "gpg"),
+    ).task()
 
 
-def _make(wanted: MadeBase, means: Means) -> Made:
-    with signing.local_signer(means.layout, means.signing_key) as signer:
-        return base.make_base(means.layout, wanted.packages, wanted.content, signer)
+def _base(context: Context) -> Made:
+    if context.config.base_image:
+        with engine.connect(context.config.binary("docker")) as client:
+            return base.pull_base(context.layout, client, context.config.base_image)
+    with signing.local_signer(context.layout, context.config.signing_key) as signer:
+        packages = context.catalog.base_packages
+        return base.make_base(context.layout, packages, context.content, signer)
 
 
-def base_reference(made: Path) -> str:
-    """Return the reference of the base that was made.
-
-    :param made: receipt of the step that did.
-    """
-    return str(receipt.read(made).facts["reference"])
+def base_reference(context: Context) -> str:
+    """Return the reference of the base that was made."""
+    return str(receipt.read(context.layout.receipt(BASE)).facts["reference"])
 
 
 def task__builder_image() -> Iterator[Task]:
     """Make the image that packages are built in."""
     context = current()
     yield Step(
-        context.means,
+        context.layout,
         BUILDER,
         title("BUILD IMAGE", "builder"),
-        _build,
-        builder(context),
-        needs=(closure_step("builder"),),
+        functools.partial(_builder, context),
+        inputs=(recipe(context),),
+        needs=(BASE, closure_step("builder")),
         after=checks("docker"),
     ).task()
 
 
-def builder(context: Context) -> BuilderImage:
-    """Return what the builder is made of."""
-    recipe = context.layout.package_sources("builder") / "Dockerfile"
-    return BuilderImage(recipe, context.layout.receipt(BASE))
+def _builder(context: Context) -> Made:
+    with engine.connect(context.config.binary("docker")) as client:
+        return Made(facts={"reference": ensure_builder(context, client)})
 
 
-def _build(wanted: BuilderImage, means: Means) -> Made:
-    with engine.connect(means.binary("docker")) as client:
-        return Made(facts={"reference": ensure_builder(wanted, means, client)})
-
-
-def ensure_builder(wanted: BuilderImage, means: Means, client: docker.DockerClient) -> str:
+def ensure_builder(context: Context, client: docker.DockerClient) -> str:
     """Return the builder's reference; it is made again when the engine lost it."""
-    return base.ensure_builder(means.layout, client, base_reference(wanted.base), wanted.recipe)
+    return base.ensure_builder(context.layout, client, base_reference(context), recipe(context))

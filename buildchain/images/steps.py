@@ -13,13 +13,11 @@ Leaves ``_build/images/<name>/<version>/`` (spec 12.2) and the nginx configurati
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain.core import receipt
-from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, group, title
 from buildchain.debian import archive, base, layers
@@ -28,7 +26,6 @@ from buildchain.images import build, registry
 from buildchain.machine.steps import checks
 from buildchain.packages import steps as packages
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.project.model import Image, Package
 from buildchain.pulls import skopeo
 from buildchain.pulls import steps as pulls
@@ -73,112 +70,82 @@ def _programs(context: Context, image: Image) -> dict[str, Path]:
     return found
 
 
+def _packages(context: Context, image: Image) -> dict[str, Path]:
+    """Return the DEBs of ours that go into an image, by their name in the build context."""
+    files = packages.built(context, "pkg_deb", ".deb", _packaged(context, image))
+    return {
+        f"debs/{file.name}": file for file in files if file.name.partition("_")[0] in image.packages
+    }
+
+
 def _packaged(context: Context, image: Image) -> list[Package]:
     """Return what of ours has a DEB in an image."""
     wanted = set(image.packages)
     return [package for package in context.catalog.packages if wanted & set(package.debs)]
 
 
-@dataclass(frozen=True)
-class Build:
-    """An image to build.
-
-    :param image: without what its labels and the task say of it.
-    :param files: name in the build context to file.
-    :param packaged: receipts of the steps that made DEBs of ours.
-    :param base: receipt of what it stands on; ``None``: nothing.
-    """
-
-    image: Image
-    files: Mapping[str, Path]
-    packaged: tuple[Path, ...]
-    labels: Mapping[str, str]
-    epoch: int
-    architecture: str
-    base: Path | None
-
-
-@dataclass(frozen=True)
-class Share:
-    """Equal layers to link."""
-
-    hardlink: str
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """The configuration of a registry.
-
-    :param images: receipts of the steps that made its images.
-    :param generator: what writes it.
-    """
-
-    version: str
-    images: tuple[Path, ...]
-    generator: tuple[Path, ...]
-
-
-def _image(context: Context, image: Image) -> Step[Build, Means]:
+def _image(context: Context, image: Image) -> Step:
     compiled_of = sorted({binary.partition("/")[0] for binary in image.binaries})
     compiled = tuple(packages.stage(package, "pkg_compile") for package in compiled_of)
+    packaged = tuple(packages.stage(p.name, "pkg_deb") for p in _packaged(context, image))
     closure = (debian.closure_step(f"image-{image.name}"),) if image.debs else ()
-    pins = context.catalog
+    below = () if image.from_scratch else (debian.BASE,)
+    labels = build.labels(image, context.config.project_name, context.catalog.content_epoch)
     return Step(
-        context.means,
+        context.layout,
         f"_image_build:{image.name}",
         title("BUILD IMAGE", f"{image.name}:{image.version}"),
-        _make,
-        Build(
-            dataclasses.replace(image, title="", licenses="", unused=""),
-            {
-                **_sources(context, image),
-                **_binaries(context, image),
-                **_programs(context, image),
-            },
-            packages.receipts(context, "pkg_deb", _packaged(context, image)),
-            build.labels(image, context.config.project_name, pins.content_epoch),
-            pins.content_epoch,
-            pins.architecture,
-            None if image.from_scratch else context.layout.receipt(debian.BASE),
-        ),
-        needs=(*closure, *compiled),
+        functools.partial(_make, context, image, labels),
+        inputs=(*_sources(context, image).values(), *_programs(context, image).values()),
+        needs=(*below, *closure, *compiled, *packaged),
+        config={
+            "image": [
+                image.name,
+                image.version,
+                image.debs,
+                image.packages,
+                image.binaries,
+                image.programs,
+            ],
+            "labels": labels,
+            "epoch": context.catalog.content_epoch,
+        },
         code=(archive, base, layers, skopeo),
         after=checks("docker", "skopeo"),
     )
 
 
-def _make(wanted: Build, means: Means) -> Made:
-    debs = packages.built(wanted.packaged, means.layout, ".deb")
-    ours = {
-        f"debs/{file.name}": file
-        for file in debs
-        if file.name.partition("_")[0] in wanted.image.packages
-    }
+def _make(context: Context, image: Image, labels: dict[str, str]) -> Made:
     recipe = build.Recipe(
-        wanted.image,
-        {**wanted.files, **ours},
-        wanted.labels,
-        wanted.epoch,
-        wanted.architecture,
+        image,
+        {
+            **_sources(context, image),
+            **_packages(context, image),
+            **_binaries(context, image),
+            **_programs(context, image),
+        },
+        labels,
+        context.catalog.content_epoch,
+        context.catalog.architecture,
     )
     return build.make(
-        means.layout,
+        context.layout,
         recipe,
-        build.Below("", (), ()) if wanted.base is None else _below(wanted.base, means.layout),
-        docker=means.binary("docker"),
-        skopeo_bin=means.binary("skopeo"),
+        build.Below("", (), ()) if image.from_scratch else _below(context),
+        docker=context.config.binary("docker"),
+        skopeo_bin=context.config.binary("skopeo"),
     )
 
 
-def _below(made: Path, layout: Layout) -> build.Below:
-    facts = receipt.read(made).facts
+def _below(context: Context) -> build.Below:
+    facts = receipt.read(context.layout.receipt(debian.BASE)).facts
     diff_ids, blobs = facts["diff_ids"], facts["blobs"]
     assert isinstance(diff_ids, list)
     assert isinstance(blobs, list)
     return build.Below(
         str(facts["reference"]),
         tuple(diff_ids),
-        tuple(layout.base / name for name in blobs),
+        tuple(context.layout.base / name for name in blobs),
     )
 
 
@@ -191,54 +158,44 @@ def task__image_build() -> Iterator[Task]:
 
 def task__image_dedup_layers() -> Iterator[Task]:
     """Hard-link equal layers of all images."""
-    yield _share(current()).task()
-
-
-def _share(context: Context) -> Step[Share, Means]:
-    return Step(
-        context.means,
+    context = current()
+    hardlink = context.config.binary("hardlink")
+    yield Step(
+        context.layout,
         SHARE,
         title("SHARE", "equal layers"),
-        _link,
-        Share(context.config.binary("hardlink")),
+        functools.partial(_share, context, hardlink),
         needs=image_steps(context),
+        config={"binary": hardlink},
         after=checks("hardlink"),
-    )
+    ).task()
 
 
-def _link(wanted: Share, means: Means) -> Made:
-    build.share([means.layout.images], wanted.hardlink)
+def _share(context: Context, hardlink: str) -> Made:
+    build.share([context.layout.images], hardlink)
     return Made()
 
 
 def task__registry_config() -> Iterator[Task]:
     """Generate the nginx configuration that serves the images of the ISO."""
-    yield _registry(current()).task()
-
-
-def _registry(context: Context) -> Step[Configuration, Means]:
-    return Step(
-        context.means,
+    context = current()
+    version = context.catalog.version.full
+    receipts = tuple(map(context.layout.receipt, image_steps(context)))
+    yield Step(
+        context.layout,
         REGISTRY,
         title("GENERATE", "configuration of the registry"),
-        _generate,
-        Configuration(
-            context.catalog.version.full,
-            tuple(map(context.layout.receipt, image_steps(context))),
-            registry.generator_files(),
-        ),
-        needs=(SHARE,),
-    )
-
-
-def _generate(wanted: Configuration, means: Means) -> Made:
-    return registry.generate(means.layout, wanted.version, wanted.images)
+        functools.partial(registry.generate, context.layout, version, receipts),
+        inputs=registry.generator_files(),
+        needs=(SHARE, *image_steps(context)),
+        config={"place": registry.place(version)},
+    ).task()
 
 
 def task_images() -> Task:
     """Make the container images."""
     context = current()
-    built = (_image(context, image) for image in context.catalog.images)
+    steps = [*(_image(context, i) for i in context.catalog.images), *pulls.steps(context)]
+    others = [Step(context.layout, name, "", Made) for name in (SHARE, REGISTRY)]
     doc = "Make the container images and the configuration of their registry."
-    steps = [*built, *pulls.steps(context), _share(context), _registry(context)]
-    return group("images", doc, steps)
+    return group("images", doc, [*steps, *others])

@@ -14,18 +14,20 @@ import functools
 import os
 from pathlib import Path
 
-from buildchain.core import events
+from buildchain.core import events, receipt
 from buildchain.core.errors import ConfigError, LockError
 from buildchain.core.step import Task, guarded, title
 from buildchain.debian import archive, lock
 from buildchain.debian import steps as debian
 from buildchain.inputs import archive as inputs
-from buildchain.inputs.fetched import Fetched, blobs
 from buildchain.machine.steps import checks
+from buildchain.packages import bundles
 from buildchain.project import source
 from buildchain.project.context import CALLED_FROM, Context, current
 from buildchain.project.model import DebianFile
+from buildchain.pulls import fetch
 from buildchain.pulls.steps import FETCH
+from buildchain.redhat import closure
 from buildchain.redhat import steps as redhat
 from buildchain.signatures import signing
 
@@ -89,8 +91,7 @@ def pack(context: Context, output: Path) -> None:
     _prove_locked(context)
     epoch = source.epoch(settings.binary("git"), settings.root, settings.source_date_epoch)
     with signing.signer(layout, settings.signing_key) as signer:
-        found = blobs(fetched(context), layout)
-        inputs.pack(layout, output, found, resolutions(context), signer, epoch)
+        inputs.pack(layout, output, blobs(context), resolutions(context), signer, epoch)
 
 
 def _prove_locked(context: Context) -> None:
@@ -115,22 +116,23 @@ def _sets(context: Context) -> dict[str, tuple[str, ...]]:
     return {n: names for n, names in debian.wanted(context).items() if debian.is_shipped(n)}
 
 
-def fetched(context: Context) -> Fetched:
-    """Return what this build fetches."""
+def blobs(context: Context) -> dict[str, str]:
+    """Return the SHA-256 of everything the ISO is made of, each with what it is."""
     layout, pins = context.layout, context.catalog
-    return Fetched(
-        tuple(_sets(context)),
-        tuple(map(redhat.closure_name, redhat.releases(context))),
-        tuple((source.file, source.sha256) for p in pins.packages for source in p.sources),
-        tuple(layout.package_sources(p.name) / p.wheels for p in pins.packages if p.wheels),
-        layout.receipt(FETCH) if pins.pulled_images else None,
-    )
-
-
-def fetching(context: Context) -> tuple[str, ...]:
-    """Return the steps that resolve what this build fetches."""
-    sets = map(debian.closure_step, _sets(context))
-    return (*sets, *map(redhat.closure_step, redhat.releases(context)))
+    found: dict[str, str] = {}
+    for name in _sets(context):
+        found |= {file.sha256: file.file for file in archive.read_closure(layout.closure(name))}
+    for release in redhat.releases(context):
+        files = closure.read_closure(layout.closure(redhat.closure_name(release)))
+        found |= {file.sha256: file.file for file in files}
+    for package in pins.packages:
+        found |= {source.sha256: source.file for source in package.sources}
+        if package.wheels:
+            listed = bundles.read_wheels(layout.package_sources(package.name) / package.wheels)
+            found |= {digest: file for file, digest in listed.items()}
+    if pins.pulled_images:
+        found |= fetch.blobs(layout, receipt.read(layout.receipt(FETCH)).facts)
+    return found
 
 
 def resolutions(context: Context) -> dict[Path, bytes]:

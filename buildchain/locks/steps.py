@@ -12,9 +12,9 @@ Leaves ``_build/lock/{debian,redhat}.lock``; the locks themselves are in
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain.core import receipt
@@ -27,144 +27,75 @@ from buildchain.debian.lock import Entry
 from buildchain.locks import check, python
 from buildchain.machine.steps import checks
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.project.model import DebianFile, RedhatFile
 from buildchain.redhat import closure
 from buildchain.redhat import lock as redhat_lock
 from buildchain.redhat import steps as redhat
-from buildchain.redhat.closure import System
 from buildchain.signatures import signing
 
 RECORD = "_lock_record"
 
 
-def record_file(layout: Layout) -> Path:
+def record_file(context: Context) -> Path:
     """Return where the record is."""
-    return layout.build / "lock" / "debian.lock"
+    return context.layout.build / "lock" / "debian.lock"
 
 
-def replaced_file(layout: Layout) -> Path:
+def replaced_file(context: Context) -> Path:
     """Return where is listed what the build took in place of what is locked, a line each."""
-    return record_file(layout).with_name("replaced.txt")
-
-
-@dataclass(frozen=True)
-class DebianSet:
-    """A set of Debian packages of this build.
-
-    :param status: of what it stands on; ``None``: nothing.
-    :param resolved: receipt of the step that resolved it.
-    """
-
-    name: str
-    wanted: tuple[str, ...]
-    status: Path | None
-    resolved: Path
-
-
-@dataclass(frozen=True)
-class RedhatSet:
-    """A set of RPMs of this build.
-
-    :param system: what it is resolved against.
-    :param resolved: receipt of the step that resolved it.
-    """
-
-    name: str
-    wanted: tuple[str, ...]
-    system: System
-    resolved: Path
-
-
-@dataclass(frozen=True)
-class Record:
-    """What is recorded of a build.
-
-    :param base_image: ``BASE_IMAGE``, or empty for our base.
-    """
-
-    debian: tuple[DebianSet, ...]
-    redhat: tuple[RedhatSet, ...]
-    base_image: str
+    return record_file(context).with_name("replaced.txt")
 
 
 def task__lock_record() -> Iterator[Task]:
     """Record the Debian packages that this build is made of."""
     context = current()
+    names = list(filter(debian.is_shipped, debian.wanted(context)))
+    releases = redhat.releases(context)
     yield Step(
-        context.means,
+        context.layout,
         RECORD,
         title("RECORD", "packages of other people in this build"),
-        _record,
-        Record(
-            _debian_sets(context, debian.is_shipped),
-            # Where packages come from, and where ours are, is no matter of a record.
-            tuple(
-                replace(one, system=replace(one.system, repositories=(), ours=None))
-                for one in _redhat_sets(context)
-            ),
-            context.config.base_image,
+        functools.partial(_record, context, tuple(names)),
+        needs=(
+            *(debian.closure_step(name) for name in names),
+            *map(redhat.closure_step, releases),
         ),
-        # On what sets of RPMs stand follows from what our own packages require.
-        needs=(redhat.SIGN,) if redhat.releases(context) else (),
+        config={"names": names, "releases": releases},
         code=(archive, lock, closure, redhat_lock),
     ).task()
 
 
-def _debian_sets(
-    context: Context, is_wanted: Callable[[str], bool] = bool
-) -> tuple[DebianSet, ...]:
-    layout = context.layout
-    return tuple(
-        DebianSet(
-            name,
-            wanted,
-            debian.status_below(layout, name),
-            layout.receipt(debian.closure_step(name)),
-        )
-        for name, wanted in debian.wanted(context).items()
-        if is_wanted(name)
-    )
-
-
-def _redhat_sets(context: Context) -> tuple[RedhatSet, ...]:
-    return tuple(
-        RedhatSet(
-            redhat.closure_name(release),
-            context.catalog.redhat_packages,
-            redhat.system(context, release),
-            context.layout.receipt(redhat.closure_step(release)),
-        )
-        for release in redhat.releases(context)
-    )
-
-
-def _record(wanted: Record, means: Means) -> Made:
-    layout = means.layout
-    output = record_file(layout)
-    entries = {one.name: _entry(layout, one, wanted.base_image) for one in wanted.debian}
-    lock.write(output, entries)
+def _record(context: Context, names: tuple[str, ...]) -> Made:
+    layout, output = context.layout, record_file(context)
+    wanted = debian.wanted(context)
+    lock.write(output, {name: _entry(context, layout, name, wanted[name]) for name in names})
+    replaced = [
+        f"{name}: {line}\n"
+        for name in names
+        for line in _replaced(layout.receipt(debian.closure_step(name)))
+    ]
     outputs = [output]
-    if wanted.redhat:
+    if redhat.releases(context):
         outputs.append(output.with_name("redhat.lock"))
-        sets = (replace(one, system=redhat.with_ours(one.system, layout)) for one in wanted.redhat)
-        lock.write(outputs[-1], _redhat_entries(layout, sets))
-    resolved = [(one.name, one.resolved) for one in wanted.debian]
-    resolved += [(one.name, one.resolved) for one in wanted.redhat]
-    replaced = [f"{name}: {line}\n" for name, path in resolved for line in _replaced(path)]
-    list_file = replaced_file(layout)
+        lock.write(outputs[-1], _redhat_entries(context, layout))
+        replaced += [
+            f"{redhat.closure_name(release)}: {line}\n"
+            for release in redhat.releases(context)
+            for line in _replaced(layout.receipt(redhat.closure_step(release)))
+        ]
+    list_file = replaced_file(context)
     write_whole(list_file, "".join(replaced))
     return Made((*outputs, list_file))
 
 
-def _redhat_entries(layout: Layout, sets: Iterable[RedhatSet]) -> dict[str, Entry[RedhatFile]]:
+def _redhat_entries(context: Context, layout: Layout) -> dict[str, Entry[RedhatFile]]:
     return {
-        one.name: Entry(
-            one.wanted,
-            redhat_lock.foundation(one.system),
-            closure.read_closure(layout.closure(one.name)),
+        redhat.closure_name(release): Entry(
+            context.catalog.redhat_packages,
+            redhat_lock.foundation(redhat.system(context, release)),
+            closure.read_closure(layout.closure(redhat.closure_name(release))),
         )
-        for one in sets
+        for release in redhat.releases(context)
     }
 
 
@@ -174,9 +105,12 @@ def _replaced(path: Path) -> list[str]:
     return found
 
 
-def _entry(layout: Layout, one: DebianSet, base_image: str) -> Entry[DebianFile]:
-    on = lock.foundation(layout, one.status, base_image)
-    return Entry(one.wanted, on, archive.read_closure(layout.closure(one.name)))
+def _entry(
+    context: Context, layout: Layout, name: str, wanted: tuple[str, ...]
+) -> Entry[DebianFile]:
+    status = debian.status_below(layout, name)
+    on = lock.foundation(layout, status, context.config.base_image)
+    return Entry(wanted, on, archive.read_closure(layout.closure(name)))
 
 
 def task_lock() -> Iterator[Task]:
@@ -248,35 +182,29 @@ def _lock_python(context: Context) -> None:
 
 def _lock_redhat(context: Context) -> None:
     """Resolve the set of every major version anew, beside the build."""
-    layout = replace(context.layout, build=context.layout.temporary / "lock-redhat")
-    sets = _redhat_sets(context)
-    for one in sets:
-        files = closure.resolve(layout, one.name, one.system, one.wanted)
-        closure.list_closure(layout, one.name, files, ())
-    lock.refresh(redhat.locked(context), _redhat_entries(layout, sets), RedhatFile)
+    layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock-redhat")
+    for release in redhat.releases(context):
+        name, system = redhat.closure_name(release), redhat.system(context, release)
+        files = closure.resolve(layout, name, system, context.catalog.redhat_packages)
+        closure.list_closure(layout, name, files, ())
+    lock.refresh(redhat.locked(context), _redhat_entries(context, layout), RedhatFile)
 
 
 def _lock_debian(context: Context) -> None:
     """Resolve every set anew, beside the build: base and floor first, then what stands on them."""
-    layout = replace(context.layout, build=context.layout.temporary / "lock")
+    layout = dataclasses.replace(context.layout, build=context.layout.temporary / "lock")
     layout.build.mkdir(parents=True)
-    archive.refresh(layout, debian.indexes(context))
-    minimal = {floor.BASE: debian.minimal_packages(context), floor.NAME: floor.PACKAGES}
-    entries = {}
-
-    def resolve(name: str, packages: tuple[str, ...]) -> None:
-        status = debian.status_below(layout, name)
-        files = archive.resolve(layout, name, packages, status)
-        archive.list_closure(layout, name, files, ())
-        entries[name] = _entry(
-            layout, DebianSet(name, packages, status, Path()), context.config.base_image
-        )
-
+    pins = context.catalog
+    archive.refresh(layout, pins)
+    minimal = {"base": debian.minimal_packages(context), floor.NAME: floor.PACKAGES}
     for name, packages in minimal.items():
-        resolve(name, packages)
+        archive.list_closure(layout, name, archive.resolve(layout, name, packages), ())
     floor.make_status(layout)
     with signing.local_signer(context.layout, context.config.signing_key) as signer:
-        base.make_base(layout, context.catalog.base_packages, context.content, signer)
+        base.make_base(layout, pins.base_packages, context.content, signer)
+    entries = {name: _entry(context, layout, name, names) for name, names in minimal.items()}
     for name, packages in debian.closures(context).items():
-        resolve(name, packages)
+        files = archive.resolve(layout, name, packages, debian.status_below(layout, name))
+        archive.list_closure(layout, name, files, ())
+        entries[name] = _entry(context, layout, name, packages)
     lock.refresh(debian.locked(context), entries, DebianFile)

@@ -11,28 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
-from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, group, title
 from buildchain.manual import documents, site
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 
 DEPLOY = "_documents_deploy"
-
-
-@dataclass(frozen=True)
-class Manual:
-    """The manual of a version of the product.
-
-    :param inputs: what its HTML is made of, pages among it.
-    """
-
-    version: str
-    pages: tuple[Path, ...]
-    inputs: tuple[Path, ...]
 
 
 def task__documents_deploy() -> Iterator[Task]:
@@ -40,21 +24,18 @@ def task__documents_deploy() -> Iterator[Task]:
     yield _deploy(current()).task()
 
 
-def _deploy(context: Context) -> Step[Manual, Means]:
+def _deploy(context: Context) -> Step:
     layout, version = context.layout, context.catalog.version.full
     pages = documents.sources(layout)
+    render = functools.partial(site.build, layout, pages, version)
     return Step(
-        context.means,
+        layout,
         DEPLOY,
         title("DEPLOY", "manual"),
-        _lay_out,
-        Manual(version, pages, site.inputs(layout, pages)),
+        functools.partial(documents.deploy, layout, pages, render),
+        inputs=site.inputs(layout, pages),
+        config={"version": version},
     )
-
-
-def _lay_out(wanted: Manual, means: Means) -> Made:
-    render = functools.partial(site.build, means.layout, wanted.pages, wanted.version)
-    return documents.deploy(means.layout, wanted.pages, render)
 
 
 def task_docs() -> Task:

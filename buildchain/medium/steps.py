@@ -9,8 +9,8 @@
     salt_tree, bill,  │
     documents ────────┘
 
-    _iso_build, _iso_key ──> _iso_blocks                      <project>.iso.blocks, ….blocks.sig
-    _iso_build, _iso_key, closures ──> _iso_provenance        provenance.json, provenance.json.sig
+    _iso_build, _iso_key ──> _iso_blocks                       <project>.iso.blocks, ….blocks.sig
+    _iso_build, _iso_key, _lock_record ──> _iso_provenance     provenance.json, provenance.json.sig
 
 ``populate_iso`` stops at the tree, ``iso`` goes to the end.
 """
@@ -21,22 +21,20 @@ import functools
 from collections.abc import Iterator
 
 from buildchain.bill import steps as bill
+from buildchain.core import events, receipt
 from buildchain.core.parts import Part
-from buildchain.core.record import Later
+from buildchain.core.receipt import Made
 from buildchain.core.step import READING, Step, Task, group, guarded, title
 from buildchain.debian import version
 from buildchain.images import steps as images
-from buildchain.inputs import fetched
 from buildchain.inputs import steps as inputs
 from buildchain.locks import steps as locks
 from buildchain.machine import steps as machine
 from buildchain.machine.steps import checks, signing_checks
 from buildchain.manual import steps as manual
-from buildchain.medium import block_list, iso, making, provenance, versions
-from buildchain.medium.making import Blocks, Digest, Image, Product, Provenance, Tree
+from buildchain.medium import block_list, iso, provenance, versions
 from buildchain.project import source
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.repositories import steps as package_repositories
 from buildchain.salt_tree import steps as salt_tree
 from buildchain.signatures import gpg, signing
@@ -50,6 +48,8 @@ BUILD = "_iso_build"
 DIGEST = "_iso_digest"
 BLOCKS = "_iso_blocks"
 PROVENANCE = "_iso_provenance"
+# How git status says that it does not track a file of a folder that the product comes from.
+NEW = ("?? images/", "?? packages/", "?? salt/")
 
 
 def parts(context: Context) -> tuple[Part, ...]:
@@ -85,13 +85,23 @@ def things(context: Context) -> tuple[Part, ...]:
         Part(layout.receipt(images.REGISTRY), layout.registry_config, "."),
         Part(layout.receipt(salt_tree.DEPLOY), layout.salt_tree, "."),
         Part(layout.receipt(manual.DEPLOY), layout.documents, "."),
-        Part(layout.receipt(locks.RECORD), locks.record_file(context.layout).parent, "lock"),
+        Part(layout.receipt(locks.RECORD), locks.record_file(context).parent, "lock"),
     )
 
 
-def _build_version(context: Context) -> Later[str]:
-    git, root = context.config.binary("git"), context.config.root
-    return Later(lambda: versions.of_build(context.catalog.version, versions.commit_of(git, root)))
+def _commit(context: Context) -> str:
+    return source.describe(context.config.binary("git"), context.config.root)
+
+
+def _build_version(context: Context) -> str:
+    settings = context.config
+    commit = versions.commit_of(settings.binary("git"), settings.root)
+    return versions.of_build(context.catalog.version, commit)
+
+
+def _epoch(context: Context) -> int:
+    config = context.config
+    return source.epoch(config.binary("git"), config.root, config.source_date_epoch)
 
 
 def task__iso_release() -> Task:
@@ -115,19 +125,30 @@ def task__iso_product() -> Iterator[Task]:
     """Write product.txt."""
     context = current()
     yield Step(
-        context.means,
+        context.layout,
         PRODUCT,
         title("WRITE", "product.txt"),
-        making.write_product,
-        Product(
-            context.config.project_name,
-            context.catalog.version,
-            _build_version(context),
-            context.commit,
-            context.layout.receipt(KEY),
-        ),
+        functools.partial(_product, context),
+        needs=(KEY,),
+        config={"name": context.config.project_name, "version": context.catalog.version.full},
         code=(version,),
+        fingerprint=lambda: [_commit(context), _build_version(context)],
     ).task()
+
+
+def _product(context: Context) -> Made:
+    found = source.changes(context.config.binary("git"), context.config.root)
+    if new := [line[3:] for line in found if line.startswith(NEW)]:
+        events.closing(f"not on the ISO, git does not track them: {', '.join(new)}")
+    key = receipt.read(context.layout.receipt(KEY)).facts
+    text = iso.product(
+        context.config.project_name,
+        context.catalog.version,
+        _build_version(context),
+        _commit(context),
+        development_key=bool(key["development"]),
+    )
+    return iso.write_product(context.layout, text)
 
 
 def task__iso_bill() -> Iterator[Task]:
@@ -138,51 +159,46 @@ def task__iso_bill() -> Iterator[Task]:
 
 def task__iso_populate() -> Iterator[Task]:
     """Make the tree of the ISO out of what was built, with signed checksums."""
-    yield _populate(current()).task()
-
-
-def _populate(context: Context) -> Step[Tree, Means]:
+    context = current()
     needs = (images.SHARE, *map(package_repositories.check_step, ("redhat", "debian")))
-    return populate_step(context, POPULATE, medium_of(context), parts(context), needs)
+    yield populate_step(context, POPULATE, medium_of(context), parts(context), needs).task()
 
 
 def task__iso_build() -> Iterator[Task]:
     """Write the ISO image."""
-    yield _build(current()).task()
-
-
-def _build(context: Context) -> Step[Image, Means]:
+    context = current()
     medium, volume = medium_of(context), _volume(context)
-    return build_step(context, BUILD, medium, volume, POPULATE, after=(CHECK,))
+    yield build_step(context, BUILD, medium, volume, POPULATE, after=(CHECK,)).task()
 
 
 def task__iso_digest() -> Iterator[Task]:
     """Write and sign the checksum of the ISO."""
-    yield _digest(current()).task()
-
-
-def _digest(context: Context) -> Step[Digest, Means]:
-    return digest_step(context, DIGEST, medium_of(context), BUILD)
+    context = current()
+    yield digest_step(context, DIGEST, medium_of(context), BUILD).task()
 
 
 def task__iso_blocks() -> Iterator[Task]:
     """Write and sign the list of the ISO's blocks, by which damaged copies are repaired."""
-    yield _blocks(current()).task()
-
-
-def _blocks(context: Context) -> Step[Blocks, Means]:
-    image, built = context.layout.iso, context.layout.receipt(BUILD)
-    return Step(
-        context.means,
+    context = current()
+    yield Step(
+        context.layout,
         BLOCKS,
-        title("SIGN", f"blocks of {image.name}"),
-        making.write_blocks,
-        Blocks(image, built, _volume(context), context.epoch),
-        needs=(KEY,),
-        products=(block_list.path_of(image),),
+        title("SIGN", f"blocks of {context.layout.iso.name}"),
+        functools.partial(_blocks, context),
+        needs=(BUILD, KEY),
+        products=(block_list.path_of(context.layout.iso),),
+        config={"volume": _volume(context)},
         code=(signing,),
+        fingerprint=functools.partial(_epoch, context),
         after=signing_checks(context),
-    )
+    ).task()
+
+
+def _blocks(context: Context) -> Made:
+    layout = context.layout
+    [built] = receipt.read(layout.receipt(BUILD)).outputs
+    with signing.signer(layout, context.config.signing_key) as signer:
+        return block_list.write(layout.iso, built.sha256, _volume(context), signer, _epoch(context))
 
 
 def _volume(context: Context) -> str:
@@ -191,37 +207,46 @@ def _volume(context: Context) -> str:
 
 def task__iso_provenance() -> Iterator[Task]:
     """Write and sign where the ISO comes from."""
-    yield _provenance(current()).task()
+    context = current()
+    yield Step(
+        context.layout,
+        PROVENANCE,
+        title("SIGN", f"provenance of {context.layout.iso.name}"),
+        functools.partial(_provenance, context),
+        needs=(BUILD, KEY, locks.RECORD),
+        products=(context.layout.iso.with_name(provenance.NAME),),
+        config=_parameters(context),
+        code=(version, signing),
+        fingerprint=lambda: [_commit(context), _epoch(context), _build_version(context)],
+        after=signing_checks(context),
+    ).task()
 
 
-def _provenance(context: Context) -> Step[Provenance, Means]:
-    layout, settings = context.layout, context.config
-    parameters = {
-        "PROJECT_NAME": settings.project_name,
-        "PROFILE": settings.profile,
-        "BASE_IMAGE": settings.base_image,
+def _parameters(context: Context) -> dict[str, object]:
+    config = context.config
+    return {
+        "PROJECT_NAME": config.project_name,
+        "PROFILE": config.profile,
+        "BASE_IMAGE": config.base_image,
         "LOCK_POLICY": context.lock_policy,
     }
-    return Step(
-        context.means,
-        PROVENANCE,
-        title("SIGN", f"provenance of {layout.iso.name}"),
-        making.write_provenance,
-        Provenance(
-            layout.iso,
-            layout.receipt(BUILD),
-            parameters,
-            inputs.fetched(context),
-            Later(functools.partial(source.commit, settings.binary("git"), settings.root)),
-            context.commit,
-            _build_version(context),
-            context.epoch,
-        ),
-        needs=(KEY, *inputs.fetching(context)),
-        products=(layout.iso.with_name(provenance.NAME),),
-        code=(fetched, version, signing),
-        after=signing_checks(context),
+
+
+def _provenance(context: Context) -> Made:
+    layout, settings = context.layout, context.config
+    origin = provenance.Origin(
+        source.commit(settings.binary("git"), settings.root),
+        _commit(context),
+        {
+            **_parameters(context),
+            "SOURCE_DATE_EPOCH": _epoch(context),
+            "BUILD_VERSION": _build_version(context),
+        },
+        inputs.blobs(context),
     )
+    [built] = receipt.read(layout.receipt(BUILD)).outputs
+    with signing.signer(layout, settings.signing_key) as signer:
+        return provenance.write(layout.iso, built.sha256, origin, signer, _epoch(context))
 
 
 def medium_of(context: Context) -> iso.Medium:
@@ -240,16 +265,26 @@ def populate_step(
     medium: iso.Medium,
     everything: tuple[Part, ...],
     needs: tuple[str, ...] = (),
-) -> Step[Tree, Means]:
+) -> Step:
     """Return the step that makes a medium's tree out of declared parts."""
+
+    def action() -> Made:
+        with signing.signer(context.layout, context.config.signing_key) as signer:
+            return iso.populate(context.layout, medium, everything, signer, _epoch(context))
+
     return Step(
-        context.means,
+        context.layout,
         name,
         title("POPULATE", f"tree of {medium.image.name}"),
-        making.populate,
-        Tree(medium, everything, context.epoch),
+        action,
+        inputs=tuple(dict.fromkeys(part.receipt for part in everything)),
         needs=needs,
+        config={
+            "parts": [[str(part.source), part.target] for part in everything],
+            "title": [medium.name, medium.version.full],
+        },
         code=(signing,),
+        fingerprint=functools.partial(_epoch, context),
         after=(*_release(context), *signing_checks(context)),
     )
 
@@ -261,31 +296,42 @@ def build_step(
     volume: str,
     populated: str,
     after: tuple[str, ...] = (),
-) -> Step[Image, Means]:
+) -> Step:
     """Return the step that writes a medium's image."""
+
+    def action() -> Made:
+        return iso.build(medium, context.config.binary("mkisofs"), volume, _epoch(context))
+
     return Step(
-        context.means,
+        context.layout,
         name,
         title("BUILD ISO", medium.image.name),
-        making.write_image,
-        Image(medium, volume, context.config.binary("mkisofs"), context.epoch),
+        action,
         needs=(populated,),
         products=(medium.image,),
+        config={"volume": volume, "name": medium.image.name},
+        fingerprint=functools.partial(_epoch, context),
         after=(*checks("xorrisofs"), *after),
     )
 
 
-def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> Step[Digest, Means]:
+def digest_step(context: Context, name: str, medium: iso.Medium, built: str) -> Step:
     """Return the step that writes and signs the checksum of a medium's image."""
+
+    def action() -> Made:
+        path = context.layout.receipt(built)
+        with signing.signer(context.layout, context.config.signing_key) as signer:
+            return iso.digest(context.layout, medium, path, signer, _epoch(context))
+
     return Step(
-        context.means,
+        context.layout,
         name,
         title("SIGN", f"{iso.CHECKSUMS} of {medium.image.name}"),
-        making.write_digest,
-        Digest(medium, context.layout.receipt(built), context.epoch),
-        needs=(KEY,),
+        action,
+        needs=(built, KEY),
         products=(medium.checksums,),
         code=(gpg, signing),
+        fingerprint=functools.partial(_epoch, context),
         after=signing_checks(context, "gpgv"),
     )
 
@@ -296,13 +342,17 @@ def _build_tools(context: Context) -> tuple[str, ...]:
     return (*_release(context), *checks(*tools))
 
 
+def _steps(context: Context, *names: str) -> list[Step]:
+    return [Step(context.layout, name, "", Made) for name in names]
+
+
 def task_populate_iso() -> Task:
     """Populate the ISO file tree."""
     context = current()
     return group(
         "populate_iso",
         "Populate the ISO file tree.",
-        [_populate(context)],
+        _steps(context, POPULATE),
         after=(*_build_tools(context), "packaging", "images", "salt_tree"),
     )
 
@@ -313,7 +363,7 @@ def task_iso() -> Task:
     return group(
         "iso",
         "Build the signed ISO: _build/<project>.iso (the default task).",
-        [step(context) for step in (_build, _digest, _blocks, _provenance)],
+        _steps(context, BUILD, DIGEST, BLOCKS, PROVENANCE),
         after=(*_build_tools(context), "populate_iso"),
     )
 

@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,6 @@ from buildchain.core.receipt import Made, write_whole
 from buildchain.debian import archive
 from buildchain.machine import engine
 from buildchain.packages import bundles, rpm
-from buildchain.packages.stages import Compiled, Debs, Described, Named, Pinned, Rpms, Sourced
 from buildchain.project import catalog
 from buildchain.project.model import Package
 from buildchain.store.blobs import link
@@ -50,7 +49,7 @@ class Builder:
     :param docker: Docker command that names the engine.
     :param build_root: whose builds these are: names of containers differ by it.
     :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
-        packages' own changelogs, and is built with 0.
+        packages' own changelogs.
     :param is_cold: compile with an empty cache: nothing of an earlier build, or of another package,
         gets into a release.
     """
@@ -62,22 +61,21 @@ class Builder:
     is_cold: bool = False
 
 
-def make_folders(layout: Layout, package: Named) -> Made:
+def make_folders(layout: Layout, package: Package) -> Made:
     """Make the folders of a package's build."""
     for name in FOLDERS:
         (layout.package(package.name) / name).mkdir(parents=True, exist_ok=True)
     return Made()
 
 
-def spec_path(layout: Layout, package: Named | Package) -> Path:
+def spec_path(layout: Layout, package: Package) -> Path:
     """Return the spec file of a package."""
     return layout.package_sources(package.name) / f"{package.name}.spec"
 
 
-def read_meta(layout: Layout, package: Pinned, local: Collection[str]) -> Made:
+def read_meta(layout: Layout, package: Package) -> Made:
     """Read the spec, compare it with the pins and keep what it says.
 
-    :param local: names of files of the package's folder that a spec may name.
     :raises PinError: they differ; every difference is named.
     """
     path = spec_path(layout, package)
@@ -92,7 +90,7 @@ def read_meta(layout: Layout, package: Pinned, local: Collection[str]) -> Made:
     problems += [
         f"{name} is neither pinned nor in {folder}"
         for name in (*spec.sources, *spec.patches)
-        if name not in pinned and name not in local
+        if name not in pinned and _local(folder, name) is None
     ]
     problems += [f"pinned {name} is no Source" for name in sorted(pinned - set(spec.sources))]
     problems += [f"no package {name}" for name in package.rpms if name not in spec.packages]
@@ -103,7 +101,7 @@ def read_meta(layout: Layout, package: Pinned, local: Collection[str]) -> Made:
             f"{path}: {'; '.join(problems)}",
             solution="Make the spec and buildchain/pins/*/packages.toml agree.",
         )
-    meta = _meta(layout, package.name)
+    meta = layout.package(package.name) / f"{package.name}.meta"
     write_whole(meta, json.dumps(dataclasses.asdict(spec), indent=1) + "\n")
     return Made((meta,))
 
@@ -118,44 +116,37 @@ def _foreign(path: Path, fields: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _meta(layout: Layout, name: str) -> Path:
-    return layout.package(name) / f"{name}.meta"
+def _local(folder: Path, name: str) -> Path | None:
+    return next((folder / p / name for p in PLACES if (folder / p / name).is_file()), None)
 
 
-def patches(layout: Layout, name: str) -> tuple[str, ...]:
-    """Return the patches of a package, in order, as its spec says."""
-    return tuple(json.loads(_meta(layout, name).read_text(encoding="utf-8"))["patches"])
-
-
-def local_sources(layout: Layout, package: Named | Package) -> tuple[Path, ...]:
+def local_sources(layout: Layout, package: Package) -> tuple[Path, ...]:
     """Return the files of a package's folder that can go into its source package."""
     folder = layout.package_sources(package.name)
     return tuple(p for place in PLACES for p in sorted((folder / place).glob("*")) if p.is_file())
 
 
-def get_sources(layout: Layout, package: Sourced, local: Iterable[Path], epoch: int | None) -> Made:
+def get_sources(layout: Layout, package: Package, epoch: int) -> Made:
     """Collect everything the spec names in ``SOURCES``: pinned files, bundles and our own.
 
-    :param local: files of the package's folder that the spec may name.
-    :param epoch: date of what is in bundles, seconds since 1970; ``None``: there are none.
+    :param epoch: date of what is in bundles, seconds since 1970.
     """
-    spec = json.loads(_meta(layout, package.name).read_text(encoding="utf-8"))
-    ours: dict[str, Path] = {}
-    for path in local:
-        ours.setdefault(path.name, path)
+    meta = layout.package(package.name) / f"{package.name}.meta"
+    spec = json.loads(meta.read_text(encoding="utf-8"))
+    folder = layout.package_sources(package.name)
     with replaced(layout.package(package.name) / "SOURCES") as fresh:
-        made = archive.get_sources(layout, package.sources, fresh)
-        if epoch is not None:
-            bundles.make(layout, package, fresh, epoch)
+        made = archive.get_sources(layout, package, fresh)
+        bundles.make(layout, package, fresh, epoch)
         for name in (*spec["sources"], *spec["patches"]):
-            if name in ours and not (fresh / name).exists():
-                shutil.copy(ours[name], fresh / name)
+            local = _local(folder, name)
+            if local is not None and not (fresh / name).exists():
+                shutil.copy(local, fresh / name)
     sources = layout.package(package.name) / "SOURCES"
     digests = {sources / path.name: digest for path, digest in made.digests.items()}
     return Made((sources,), digests=digests)
 
 
-def _work(layout: Layout, package: Named, purpose: str) -> Path:
+def _work(layout: Layout, package: Package, purpose: str) -> Path:
     """Return an empty scratch folder of the build root (large trees do not fit into memory)."""
     folder = layout.package(package.name) / f".work-{purpose}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -163,19 +154,17 @@ def _work(layout: Layout, package: Named, purpose: str) -> Path:
     return folder
 
 
-def compile_binaries(
-    layout: Layout, package: Compiled, builder: Builder, patched: Sequence[str]
-) -> Made:
+def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made:
     """Unpack, patch and compile; the compiler's cache, of this package alone, is kept unless cold.
 
     A package without a ``compile.sh`` has nothing to compile and leaves an empty folder.
 
-    :param patched: names of the patches, in order.
     :raises ContentError: the builder lacks what the package is built with, or a binary the pins
         promise was not built.
     """
     sources = layout.package(package.name) / "SOURCES"
-    patches = " ".join(f"/sources/{name}" for name in patched)
+    meta = json.loads((sources.parent / f"{package.name}.meta").read_text(encoding="utf-8"))
+    patches = " ".join(f"/sources/{name}" for name in meta["patches"])
     archives = " ".join(f"/sources/{name}" for name in package.archives)
     work = _work(layout, package, "compile")
     go_cache = work / ".gocache" if builder.is_cold else layout.go_cache / package.name
@@ -208,7 +197,9 @@ def compile_binaries(
     return Made((final,))
 
 
-def _check_build_dependencies(layout: Layout, package: Named, builder: Builder, work: Path) -> None:
+def _check_build_dependencies(
+    layout: Layout, package: Package, builder: Builder, work: Path
+) -> None:
     folder = layout.package_sources(package.name) / "debian"
     try:
         _run(
@@ -252,25 +243,23 @@ def _run(
         return engine.run(client, job)
 
 
-def build_srpm(layout: Layout, package: Named, builder: Builder) -> Made:
+def build_srpm(layout: Layout, package: Package, builder: Builder) -> Made:
     """Make the source RPM."""
-    return _rpmbuild(layout, package, builder, "-bs", "SRPMS", {}, (package.name,))
+    return _rpmbuild(layout, package, builder, "-bs", "SRPMS", {})
 
 
-def build_rpms(layout: Layout, package: Rpms, builder: Builder) -> Made:
+def build_rpms(layout: Layout, package: Package, builder: Builder) -> Made:
     """Make the binary RPMs out of what was compiled."""
-    defines = {"metalk8s_prebuilt": "/compiled"}
-    return _rpmbuild(layout, package, builder, "-bb", "RPMS", defines, package.rpms)
+    return _rpmbuild(layout, package, builder, "-bb", "RPMS", {"metalk8s_prebuilt": "/compiled"})
 
 
 def _rpmbuild(
     layout: Layout,
-    package: Named,
+    package: Package,
     builder: Builder,
     stage: str,
     kind: str,
     defines: Mapping[str, str],
-    expected: tuple[str, ...],
 ) -> Made:
     build = layout.package(package.name)
     work = _work(layout, package, kind.lower())
@@ -297,10 +286,11 @@ def _rpmbuild(
         },
         writable=(work,),
     )
+    expected = package.rpms if stage == "-bb" else (package.name,)
     return _collect(work, build / kind, expected, "rpm")
 
 
-def build_debs(layout: Layout, package: Debs, builder: Builder, sources: Sequence[Path]) -> Made:
+def build_debs(layout: Layout, package: Package, builder: Builder, sources: Sequence[Path]) -> Made:
     """Make the DEBs out of what was compiled.
 
     :param sources: what of the package's folder belongs to it.
@@ -323,9 +313,7 @@ def build_debs(layout: Layout, package: Debs, builder: Builder, sources: Sequenc
     return _collect(work, build / "DEBS", package.debs, "deb")
 
 
-def build_dsc(
-    layout: Layout, package: Described, builder: Builder, sources: Sequence[Path]
-) -> Made:
+def build_dsc(layout: Layout, package: Package, builder: Builder, sources: Sequence[Path]) -> Made:
     """Make the Debian source package: our packaging, and all sources in its ``sources/``.
 
     ``METALK8S_SOURCES=sources dpkg-buildpackage`` compiles it without a network.
@@ -359,7 +347,7 @@ def build_dsc(
     return _collect(work, layout.package(package.name) / "DSC", (package.name,), "dsc")
 
 
-def _copy(layout: Layout, package: Named, sources: Sequence[Path], target: Path) -> None:
+def _copy(layout: Layout, package: Package, sources: Sequence[Path], target: Path) -> None:
     """Copy files of a package's folder, what links lead to in place of links."""
     folder = layout.package_sources(package.name)
     for file in sources:

@@ -21,7 +21,7 @@ from buildchain.debian import apt
 from buildchain.debian import archive as debian
 from buildchain.debian.archive import closure_name
 from buildchain.machine import python
-from buildchain.packages.stages import Sourced
+from buildchain.project.model import Package
 from buildchain.store.blobs import Store
 
 GO_FOLDER = "usr/share/gocode"
@@ -30,7 +30,7 @@ COPYRIGHTS = "usr/share/doc/*/copyright"
 LISTED = re.compile(r"^(?P<digest>[0-9a-f]{64})  (?P<file>[^/\s]+)$")
 
 
-def make(layout: Layout, package: Sourced, folder: Path, epoch: int) -> tuple[Path, ...]:
+def make(layout: Layout, package: Package, folder: Path, epoch: int) -> tuple[Path, ...]:
     """Make the bundles of a package in ``folder``.
 
     :param epoch: date of every file in them, seconds since 1970.
@@ -63,8 +63,8 @@ def archive(path: Path, root: Path, members: Iterable[Path], epoch: int) -> Path
     return path
 
 
-def _unpack_go(layout: Layout, package: Sourced, root: Path) -> list[Path]:
-    debs = debian.link_closure(layout, closure_name(package.name), root / "debs")
+def _unpack_go(layout: Layout, package: Package, root: Path) -> list[Path]:
+    debs = debian.link_closure(layout, closure_name(package), root / "debs")
     for index, deb in enumerate(debs, 1):
         events.progress(f"Go libraries for {package.name}", index, len(debs), "packages")
         process.run(apt.argv_for_unpacking(deb, root))
@@ -88,7 +88,7 @@ def read_wheels(path: Path) -> dict[str, str]:
     return listed
 
 
-def _link_wheels(layout: Layout, package: Sourced, root: Path) -> list[Path]:
+def _link_wheels(layout: Layout, package: Package, root: Path) -> list[Path]:
     listed = read_wheels(layout.package_sources(package.name) / package.wheels)
     store = Store(layout.store)
     missing = {file: digest for file, digest in listed.items() if not store.has(digest)}

@@ -10,11 +10,9 @@ from pathlib import Path
 
 from buildchain.core import receipt
 from buildchain.core.layout import Layout
-from buildchain.core.record import Later
 from buildchain.project import catalog, config, source
 from buildchain.project.catalog import Catalog
 from buildchain.project.config import STRICT, Config
-from buildchain.project.means import Means
 from buildchain.project.model import Content, Tool
 
 # Variable with the folder doit.sh was called in: it changes into the checkout.
@@ -35,31 +33,6 @@ class Context:
     tools: tuple[Tool, ...]
     arguments: tuple[str, ...] = ()
     tracked: frozenset[Path] | None = None
-
-    @property
-    def means(self) -> Means:
-        settings = self.config
-        return Means(
-            self.layout,
-            settings.binaries,
-            settings.signing_key,
-            settings.registry_mirrors,
-            settings.plain_http_registries,
-            settings.registry_auth_file,
-        )
-
-    @functools.cached_property
-    def epoch(self) -> Later[int]:
-        """Date of the ISO, seconds since 1970: the configured one, else the last commit's."""
-        settings = self.config
-        ask = functools.partial(source.epoch, settings.binary("git"), settings.root)
-        return Later(functools.partial(ask, settings.source_date_epoch))
-
-    @functools.cached_property
-    def commit(self) -> Later[str]:
-        """Name of the commit, ``-dirty`` when files differ from it or are new."""
-        settings = self.config
-        return Later(functools.partial(source.describe, settings.binary("git"), settings.root))
 
     @property
     def content(self) -> Content:

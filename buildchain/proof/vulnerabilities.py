@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,63 +43,34 @@ class Pinned:
     authors: str
 
 
-@dataclass(frozen=True)
-class Ours:
-    """A pin of ours, as far as a record can be about it.
-
-    :param version: empty for an image, whose version is that of a Debian package.
-    :param source: version of Debian's source package that it is made of; ``None``: of none.
-    :param version_of: the Debian package that gives its version, or empty.
-    :param wheels: list of the Python distributions in it, or ``None``.
-    """
-
-    name: str
-    version: str = ""
-    source: str | None = None
-    version_of: str = ""
-    wheels: Path | None = None
-
-
-def ours(layout: Layout, catalog: Catalog) -> tuple[Ours, ...]:
-    """Return what records can be about: images first, packages win."""
-
-    def package(pin: Package) -> Ours:
-        source = pin.sources[0].version if pin.sources else None
-        listed = layout.package_sources(pin.name) / pin.wheels if pin.wheels else None
-        return Ours(pin.name, pin.version, source, wheels=listed)
-
-    images = (Ours(image.name, version_of=image.version_of) for image in catalog.images)
-    return (*images, *map(package, catalog.packages))
-
-
-def pinned(locked: Path, pins: Iterable[Ours]) -> dict[str, Pinned]:
+def pinned(layout: Layout, profile: str, catalog: Catalog) -> dict[str, Pinned]:
     """Return the version of everything that a record can be about, by name.
 
     Debian packages by their own names, our packages and images by ours, Python distributions by
     theirs; in that order, the later win.
-
-    :param locked: the lock of Debian packages.
     """
     found: dict[str, Pinned] = {}
-    for entry in lock.read(locked, DebianFile).values():
+    for entry in lock.read(layout.pins / profile / "debian.lock", DebianFile).values():
         for file in entry.packages:
             found[file.name] = Pinned(file.version, debian_version.upstream(file.version))
-    for pin in pins:
-        if pin.version:
-            version = pin.version if pin.source is None else pin.source
-            found[pin.name] = Pinned(version, pin.version)
-        elif pin.version_of in found:
-            found[pin.name] = found[pin.version_of]
-        found |= _wheels(pin)
+    for image in catalog.images:
+        if image.version_of in found:
+            found[image.name] = found[image.version_of]
+    for package in catalog.packages:
+        version = package.sources[0].version if package.sources else package.version
+        found[package.name] = Pinned(version, package.version)
+        found |= _wheels(layout, package)
     return found
 
 
-def _wheels(pin: Ours) -> Iterator[tuple[str, Pinned]]:
+def _wheels(layout: Layout, package: Package) -> Iterator[tuple[str, Pinned]]:
     """Yield the Python distributions of a package."""
-    for file in bundles.read_wheels(pin.wheels) if pin.wheels else ():
+    if not package.wheels:
+        return
+    for file in bundles.read_wheels(layout.package_sources(package.name) / package.wheels):
         parse = parse_wheel_filename if file.endswith(".whl") else parse_sdist_filename
         name, version, *_ = parse(file)
-        if name != pin.name:
+        if name != package.name:
             yield str(name), Pinned(str(version), str(version))
 
 

@@ -20,7 +20,6 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain.core import process, reference
@@ -29,22 +28,19 @@ from buildchain.core.files import replaced
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
 from buildchain.project.config import Config
-from buildchain.project.means import Means
 from buildchain.project.model import PulledImage
 from buildchain.pulls import skopeo
-from buildchain.store import manifest, tree
+from buildchain.store import manifest
 from buildchain.store.blobs import Store
-from buildchain.store.manifest import Manifest
 from buildchain.store.pull import pull
 from buildchain.store.sources import Access, Sources, parse_mirror
 from buildchain.store.tree import Pulled, Wanted
 
 REF_NAME = "org.opencontainers.image.ref.name"
-Settings = Config | Means  # both say how registries are reached
 OCI_LAYOUT = '{"imageLayoutVersion": "1.0.0"}'
 
 
-def access(config: Settings, environ: Mapping[str, str] | None = None) -> Access:
+def access(config: Config, environ: Mapping[str, str] | None = None) -> Access:
     """Return how this user reaches registries."""
     variables = dict(os.environ if environ is None else environ)
     if config.registry_auth_file is not None:
@@ -67,21 +63,17 @@ def wanted(image: PulledImage) -> Wanted:
     return Wanted(image.name, parsed, image.platforms, image.referrers)
 
 
-def fetch(
-    layout: Layout, images: Sequence[PulledImage], policy: Path | None, config: Settings
-) -> Made:
+def fetch(layout: Layout, images: Sequence[PulledImage], config: Config) -> Made:
     """Fetch all images into the store, as one queue, and check their signatures.
 
-    :param policy: ``containers-policy.json(5)``; ``None``: their digest is enough.
-    :param config: how registries are reached.
     :raises FetchError: naming every image that cannot be had, and why.
     :raises SigningError: naming every image that the policy refuses.
     """
     store = Store(layout.store)
     with Sources(access(config)) as sources:
         pulled = pull([wanted(image) for image in images], store, sources)
-    if policy is not None:
-        _check_policy(store, pulled, policy, config)
+    if config.signature_policy is not None:
+        _check_policy(store, pulled, config.signature_policy, config)
     facts: dict[str, object] = {
         image.wanted.name: {
             "manifests": [found.digest for found in image.manifests],
@@ -120,16 +112,7 @@ def blobs(layout: Layout, facts: Mapping[str, object]) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True)
-class Place:
-    """What a fetched image is called on the ISO."""
-
-    name: str
-    tag: str
-    aliases: tuple[str, ...]
-
-
-def lay_out(layout: Layout, image: Place, fact: Mapping[str, object]) -> Made:
+def lay_out(layout: Layout, image: PulledImage, fact: Mapping[str, object]) -> Made:
     """Put an image and its aliases into the tree of images.
 
     :param fact: what :func:`fetch` made known of it.
@@ -143,57 +126,50 @@ def lay_out(layout: Layout, image: Place, fact: Mapping[str, object]) -> Made:
         content = store.read(_hex(digest))
         assert content is not None, f"{digest} was fetched and is not in {store.root}"
         found.append(manifest.parse(content, "", image.name))
+    pulled = Pulled(wanted(image), found[0], tuple(found), tags)
     folders: list[Path] = []
     known: dict[Path, str] = {}
     for place in (f"{image.name}:{image.tag}", *image.aliases):
         name, _, version = place.partition(":")
         final = layout.image(name, version)
         with replaced(final) as fresh:
-            if len(found) == 1 and not tags:
-                names = _dir(store, found[0], fresh)
-            else:
-                named = [(version, found[0].digest), *tags.items()]
-                names = _oci_layout(store, found, named, fresh)
+            make = _dir if len(pulled.manifests) == 1 and not tags else _oci_layout
+            names = make(store, pulled, version, fresh)
         folders.append(final)
         known |= {final / path: digest for path, digest in names.items()}
-    facts = {"name": image.name, "version": image.tag, "digest": _hex(found[0].digest)}
+    facts = {"name": image.name, "version": image.tag, "digest": _hex(pulled.top.digest)}
     return Made(tuple(folders), facts, known)
 
 
-def _dir(store: Store, image: Manifest, folder: Path) -> dict[str, str]:
+def _dir(store: Store, image: Pulled, _version: str, folder: Path) -> dict[str, str]:
     """Make the tree of one manifest; return files whose SHA-256 is known."""
-    blobs = tree.blobs_of([image])
-    for blob in blobs:
+    for blob in image.blobs:
         store.link(blob.hex, folder / blob.hex)
-    store.link(_hex(image.digest), folder / "manifest.json")
+    store.link(_hex(image.top.digest), folder / "manifest.json")
     write_whole(folder / "version", skopeo.DIR_VERSION)
-    return {"manifest.json": _hex(image.digest), **{b.hex: b.hex for b in blobs}}
+    return {"manifest.json": _hex(image.top.digest), **{b.hex: b.hex for b in image.blobs}}
 
 
-def _oci_layout(
-    store: Store, manifests: Sequence[Manifest], named: Sequence[tuple[str, str]], folder: Path
-) -> dict[str, str]:
-    """Make an OCI image layout; return files whose SHA-256 is known.
-
-    :param named: tags, the image's own first, and their digests.
-    """
+def _oci_layout(store: Store, image: Pulled, version: str, folder: Path) -> dict[str, str]:
+    """Make an OCI image layout; return files whose SHA-256 is known."""
     blobs = Path("blobs") / "sha256"
-    names = [_hex(found.digest) for found in manifests]
-    names += [blob.hex for blob in tree.blobs_of(manifests)]
+    names = [_hex(found.digest) for found in image.manifests]
+    names += [blob.hex for blob in image.blobs]
     for name in names:
         store.link(name, folder / blobs / name)
-    below = {child.digest for found in manifests for child in found.children}
-    by_digest = {found.digest: found for found in manifests}
+    below = {child.digest for found in image.manifests for child in found.children}
+    by_digest = {found.digest: found for found in image.manifests}
+    named = [(version, image.top.digest), *image.tags.items()]
     entries = [_entry(by_digest[digest], tag) for tag, digest in named]
     shown = below | {digest for _, digest in named}
-    entries += [_entry(found) for found in manifests if found.digest not in shown]
+    entries += [_entry(found) for found in image.manifests if found.digest not in shown]
     index = {"schemaVersion": 2, "mediaType": manifest.OCI_INDEX, "manifests": entries}
     write_whole(folder / "index.json", json.dumps(index, indent=3))
     write_whole(folder / "oci-layout", OCI_LAYOUT)
     return {str(blobs / name): name for name in names}
 
 
-def _entry(found: Manifest, tag: str = "") -> dict[str, object]:
+def _entry(found: manifest.Manifest, tag: str = "") -> dict[str, object]:
     entry: dict[str, object] = {
         "mediaType": found.media_type,
         "digest": found.digest,
@@ -206,7 +182,7 @@ def _hex(digest: str) -> str:
     return digest.removeprefix("sha256:")
 
 
-def _check_policy(store: Store, images: Sequence[Pulled], policy: Path, config: Settings) -> None:
+def _check_policy(store: Store, images: Sequence[Pulled], policy: Path, config: Config) -> None:
     """Let skopeo decide whether a policy allows images; no layer is fetched for that."""
     refused = []
     for image in images:

@@ -13,18 +13,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from buildchain.core import receipt
 from buildchain.core.receipt import Made
-from buildchain.core.step import AnyStep, Step, Task, title
+from buildchain.core.step import Step, Task, title
 from buildchain.machine.steps import checks
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.project.model import PulledImage
 from buildchain.pulls import fetch
-from buildchain.pulls.fetch import Place
 from buildchain.store import manifest, tree
 
 FETCH = "_images_fetch"
@@ -35,55 +31,26 @@ def names(context: Context) -> tuple[str, ...]:
     return tuple(f"_image_pull:{image.name}" for image in context.catalog.pulled_images)
 
 
-@dataclass(frozen=True)
-class Fetch:
-    """Images to fetch.
-
-    :param policy: which signatures they need; ``None``: none.
-    """
-
-    images: tuple[PulledImage, ...]
-    policy: Path | None
-
-
-@dataclass(frozen=True)
-class LayOut:
-    """An image to put into the tree.
-
-    :param fetched: receipt of the step that fetched it.
-    """
-
-    image: Place
-    fetched: Path
-
-
-def steps(context: Context) -> tuple[AnyStep, ...]:
+def steps(context: Context) -> tuple[Step, ...]:
     """Return every step, the fetching one first."""
     images = context.catalog.pulled_images
     return (_fetch(context), *(_lay_out(context, i) for i in images)) if images else ()
 
 
-def _fetch(context: Context) -> Step[Fetch, Means]:
+def _fetch(context: Context) -> Step:
     policy = context.config.signature_policy
-    # What they are called here is no matter of who fetches them.
-    images = tuple(
-        dataclasses.replace(image, version="", aliases=(), unused="")
-        for image in context.catalog.pulled_images
-    )
+    images = context.catalog.pulled_images
     return Step(
-        context.means,
+        context.layout,
         FETCH,
         title("FETCH", f"{len(images)} images"),
-        _fetch_all,
-        Fetch(images, policy),
+        functools.partial(fetch.fetch, context.layout, images, context.config),
+        inputs=(policy,) if policy is not None else (),
+        config={"images": [dataclasses.asdict(image) for image in images]},
         code=(manifest, tree),
         after=checks("skopeo") if policy is not None else (),
         holds=functools.partial(_is_here, context),
     )
-
-
-def _fetch_all(wanted: Fetch, means: Means) -> Made:
-    return fetch.fetch(means.layout, wanted.images, wanted.policy, means)
 
 
 def _is_here(context: Context) -> bool:
@@ -98,20 +65,21 @@ def _is_here(context: Context) -> bool:
     return fetch.is_here(layout, facts)
 
 
-def _lay_out(context: Context, image: PulledImage) -> Step[LayOut, Means]:
+def _lay_out(context: Context, image: PulledImage) -> Step:
     return Step(
-        context.means,
+        context.layout,
         f"_image_pull:{image.name}",
         title("LAY OUT", f"{image.name}:{image.tag}"),
-        _make,
-        LayOut(Place(image.name, image.tag, image.aliases), context.layout.receipt(FETCH)),
+        functools.partial(_make, context, image),
+        needs=(FETCH,),
+        config={"image": dataclasses.asdict(image)},
     )
 
 
-def _make(wanted: LayOut, means: Means) -> Made:
-    fact = receipt.read(wanted.fetched).facts[wanted.image.name]
+def _make(context: Context, image: PulledImage) -> Made:
+    fact = receipt.read(context.layout.receipt(FETCH)).facts[image.name]
     assert isinstance(fact, dict)
-    return fetch.lay_out(means.layout, wanted.image, fact)
+    return fetch.lay_out(context.layout, image, fact)
 
 
 def task__images_fetch() -> Iterator[Task]:

@@ -10,11 +10,10 @@ store. A profile without repositories in ``[redhat]`` only signs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, title
 from buildchain.debian import lock as debian_lock
@@ -24,7 +23,6 @@ from buildchain.packages import rpm
 from buildchain.packages import steps as packages
 from buildchain.project import catalog
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.project.model import RedhatRepository
 from buildchain.redhat import lock, rpm_repository
 from buildchain.redhat.closure import System
@@ -67,42 +65,9 @@ def locked(context: Context) -> Locked:
 
 def system(context: Context, release: str) -> System:
     """Return what the packages for a major version are resolved against."""
-    return with_ours(_system(context, release), context.layout)
-
-
-def _system(context: Context, release: str) -> System:
-    """Return the same without what we build: where that is, is no matter of pins."""
-    pins = context.catalog
-    return System(release, pins.redhat_repositories_of(release), pins.redhat_minimal)
-
-
-def with_ours(told: System, layout: Layout) -> System:
-    """Return a system with what we build."""
+    layout, pins = context.layout, context.catalog
     ours = RedhatRepository(catalog.OURS, layout.signed_rpms.as_uri(), layout.keys / "metalk8s.asc")
-    return replace(told, ours=ours)
-
-
-@dataclass(frozen=True)
-class Closure:
-    """A set of RPMs to resolve."""
-
-    name: str
-    packages: tuple[str, ...]
-    system: System
-    locked: Locked
-
-
-@dataclass(frozen=True)
-class Signing:
-    """RPMs to sign, and to make a repository of when others are solved against it.
-
-    :param made: receipts of the steps that made them.
-    :param epoch: date of signatures and metadata, seconds since 1970.
-    """
-
-    made: tuple[Path, ...]
-    is_solved_against: bool
-    epoch: int
+    return System(release, pins.redhat_repositories_of(release), pins.redhat_minimal, ours)
 
 
 def task__redhat_closure() -> Iterator[Task]:
@@ -112,23 +77,31 @@ def task__redhat_closure() -> Iterator[Task]:
         yield _closure(context, release).task()
 
 
-def _closure(context: Context, release: str) -> Step[Closure, Means]:
-    packages = context.catalog.redhat_packages
+def _closure(context: Context, release: str) -> Step:
+    pins, name = context.catalog, closure_name(release)
+    on = system(context, release)
+    lock_file = locked(context).path
     return Step(
-        context.means,
+        context.layout,
         closure_step(release),
         title("RESOLVE", f"RPMs for EL {release}"),
-        _close,
-        Closure(closure_name(release), packages, _system(context, release), locked(context)),
+        functools.partial(
+            lock.close, context.layout, locked(context), name, on, pins.redhat_packages
+        ),
+        inputs=(
+            *(repository.key for repository in on.repositories),
+            *((lock_file,) if lock_file.is_file() else ()),
+        ),
         needs=(SIGN, KEY),
+        config={
+            "packages": pins.redhat_packages,
+            "minimal": on.minimal,
+            "repositories": [[r.name, r.url, r.is_signed] for r in on.repositories],
+            "policy": context.lock_policy,
+        },
         code=(debian_lock, rpm),
         after=checks("dnf", "rpm"),
     )
-
-
-def _close(wanted: Closure, means: Means) -> Made:
-    on = with_ours(wanted.system, means.layout)
-    return lock.close(means.layout, wanted.locked, wanted.name, on, wanted.packages)
 
 
 def task__package_sign() -> Iterator[Task]:
@@ -136,28 +109,31 @@ def task__package_sign() -> Iterator[Task]:
     yield signing_step(current()).task()
 
 
-def signing_step(context: Context) -> Step[Signing, Means]:
+def signing_step(context: Context) -> Step:
     """Return the step that signs our RPMs."""
-    made = packages.receipts(context, "pkg_rpm", context.catalog.packages)
+    layout, epoch = context.layout, context.catalog.content_epoch
     is_solved_against = bool(releases(context))
+
+    def sign() -> Made:
+        with signing.signer(layout, context.config.signing_key) as signer:
+            ours = packages.built(context, "pkg_rpm", ".rpm")
+            rpm_repository.sign_copies(layout.signed_rpms, ours, signer, epoch=epoch)
+            if is_solved_against:
+                rpm_repository.index_rpms(layout.signed_rpms, signer, epoch=epoch)
+        return Made((layout.signed_rpms,))
+
     return Step(
-        context.means,
+        layout,
         SIGN,
         title("SIGN", "RPMs"),
-        _sign,
-        Signing(made, is_solved_against, context.catalog.content_epoch),
-        needs=(KEY,),
+        sign,
+        needs=(*(packages.stage(p.name, "pkg_rpm") for p in context.catalog.packages), KEY),
+        config={
+            "epoch": epoch,
+            "key": context.config.signing_key,
+            "index": is_solved_against,
+        },
         code=(signing,),
-        owns=context.layout.signed_rpms,
+        owns=layout.signed_rpms,
         after=signing_checks(context, "rpmsign", *(["createrepo_c"] if is_solved_against else [])),
     )
-
-
-def _sign(wanted: Signing, means: Means) -> Made:
-    layout, epoch = means.layout, wanted.epoch
-    with signing.signer(layout, means.signing_key) as signer:
-        ours = packages.built(wanted.made, layout, ".rpm")
-        rpm_repository.sign_copies(layout.signed_rpms, ours, signer, epoch=epoch)
-        if wanted.is_solved_against:
-            rpm_repository.index_rpms(layout.signed_rpms, signer, epoch=epoch)
-    return Made((layout.signed_rpms,))

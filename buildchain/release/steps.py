@@ -273,7 +273,7 @@ def _prove_built(context: Context, state: State) -> None:
             "checkout changed while it was built",
             solution="Leave the checkout alone and run ./doit.sh release again.",
         )
-    rolled = locks.replaced_file(context.layout).read_text(encoding="utf-8")
+    rolled = locks.replaced_file(context).read_text(encoding="utf-8")
     if rolled:
         raise LockError("the build is made of packages that are not locked", details=rolled)
 

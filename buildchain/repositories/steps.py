@@ -11,15 +11,14 @@ Leaves the signed repositories in ``_build/repositories``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 from buildchain.core import receipt
 from buildchain.core.files import replaced
-from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
-from buildchain.core.step import AnyStep, Step, Task, group, title
+from buildchain.core.step import Step, Task, group, title
 from buildchain.debian import apt, archive, deb_repository
 from buildchain.debian import steps as debian
 from buildchain.debian.deb_repository import COMPONENT, make_deb_repository
@@ -27,8 +26,6 @@ from buildchain.machine.steps import checks, signing_checks
 from buildchain.packages import rpm
 from buildchain.packages import steps as packages
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
-from buildchain.project.model import Content
 from buildchain.redhat import closure as rpms
 from buildchain.redhat import rpm_repository
 from buildchain.redhat import steps as redhat
@@ -46,69 +43,20 @@ def repository_step(family: str) -> str:
     return f"_package_repository:{family}"
 
 
-@dataclass(frozen=True)
-class Rpms:
-    """Repositories of RPMs.
-
-    :param releases: major versions of EL.
-    :param solved: those among them that have packages of other people.
-    :param keys: public keys of these, by their place below ``keys/redhat``.
-    :param epoch: date of metadata, seconds since 1970.
-    """
-
-    releases: tuple[str, ...]
-    solved: tuple[str, ...]
-    keys: tuple[tuple[str, Path], ...]
-    epoch: int
-
-
-@dataclass(frozen=True)
-class Debs:
-    """A repository of DEBs.
-
-    :param made: receipts of the steps that made ours.
-    """
-
-    made: tuple[Path, ...]
-    content: Content
-
-
-@dataclass(frozen=True)
-class RpmRoles:
-    """What is installed from repositories of RPMs.
-
-    :param sets: names of packages by what they are for.
-    :param minimal: names that an EL machine provides; the solver knows them where it was asked.
-    """
-
-    releases: tuple[str, ...]
-    solved: tuple[str, ...]
-    minimal: tuple[str, ...]
-    sets: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class DebRoles:
-    """What is installed from a repository of DEBs."""
-
-    suite: str
-    sets: Mapping[str, tuple[str, ...]]
-
-
 def rpm_folders(context: Context) -> tuple[Path, ...]:
     """Return the repositories for EL, one for each major version."""
     return tuple(map(context.layout.rpm_repository, context.catalog.redhat_releases))
 
 
-def _redhat(wanted: Rpms, means: Means) -> Made:
-    layout, epoch = means.layout, wanted.epoch
-    folders = tuple(map(layout.rpm_repository, wanted.releases))
+def _redhat(context: Context) -> Made:
+    layout, epoch = context.layout, context.catalog.content_epoch
     ours = sorted(layout.signed_rpms.glob("*.rpm"))
-    with signing.signer(layout, means.signing_key) as signer:
-        if not wanted.solved:
+    with signing.signer(layout, context.config.signing_key) as signer:
+        if not redhat.releases(context):
+            folders = rpm_folders(context)
             rpm_repository.make_rpm_repositories(folders, ours, signer, epoch=epoch)
-            return Made(folders, digests=_known_rpms(wanted, layout))
-        for release in wanted.solved:
+            return Made(folders, digests=_known_rpms(context))
+        for release in redhat.releases(context):
             # Blobs are named by hash; a repository wants the packages' names.
             with layout.scratch("rpms-") as scratch:
                 theirs = rpms.link_closure(layout, redhat.closure_name(release), Path(scratch))
@@ -116,41 +64,42 @@ def _redhat(wanted: Rpms, means: Means) -> Made:
                 everything = (*ours, *theirs)
                 rpm_repository.make_rpm_repositories([folder], everything, signer, epoch=epoch)
     with replaced(layout.rpm_keys) as fresh:
-        for name, key in wanted.keys:
+        for name, key in redhat.keys(context):
             write_whole(fresh / name, key.read_text(encoding="ascii"))
-    return Made((*folders, layout.rpm_keys), digests=_known_rpms(wanted, layout))
+    return Made((*rpm_folders(context), layout.rpm_keys), digests=_known_rpms(context))
 
 
-def _known_rpms(wanted: Rpms, layout: Layout) -> dict[Path, str]:
+def _known_rpms(context: Context) -> dict[Path, str]:
     """Return the SHA-256 of packages in the repositories, as who made or fetched them knows it."""
+    layout = context.layout
     signed = receipt.read(layout.receipt(redhat.SIGN)).outputs
     ours = {Path(output.path).name: output.sha256 for output in signed}
-    folders = map(layout.rpm_repository, wanted.releases)
-    known = {folder / name: ours[name] for folder in folders for name in ours}
-    for release in wanted.solved:
+    known = {folder / name: ours[name] for folder in rpm_folders(context) for name in ours}
+    for release in redhat.releases(context):
         for file in rpms.read_closure(layout.closure(redhat.closure_name(release))):
             known[layout.rpm_repository(release) / file.file] = file.sha256
     return known
 
 
-def _debian(wanted: Debs, means: Means) -> Made:
-    layout, content = means.layout, wanted.content
+def _debian(context: Context) -> Made:
+    layout, pins = context.layout, context.catalog
     # Blobs are named by hash; the pool wants the packages' names.
     with (
         layout.scratch("pool-") as pool,
-        signing.signer(layout, means.signing_key) as signer,
+        signing.signer(layout, context.config.signing_key) as signer,
     ):
         downloaded = archive.link_closure(layout, "node", Path(pool))
         folder = make_deb_repository(
             layout.deb_repository,
-            [*downloaded, *packages.built(wanted.made, layout, ".deb")],
+            [*downloaded, *packages.built(context, "pkg_deb", ".deb")],
             signer,
-            suite=content.suite,
-            architecture=content.architecture,
-            epoch=content.epoch,
+            suite=pins.suite,
+            architecture=pins.architecture,
+            epoch=pins.content_epoch,
         )
     pool_of = folder / "pool" / COMPONENT
-    outputs = [output for path in wanted.made for output in receipt.read(path).outputs]
+    made_by = [packages.stage(package.name, "pkg_deb") for package in pins.packages]
+    outputs = [output for name in made_by for output in receipt.read(layout.receipt(name)).outputs]
     known = {pool_of / Path(output.path).name: output.sha256 for output in outputs}
     for file in archive.read_closure(layout.closure("node")):
         known[pool_of / file.pool_name] = file.sha256
@@ -163,25 +112,27 @@ def task__package_repository() -> Iterator[Task]:
         yield step.task()
 
 
-def _repositories(context: Context) -> Iterator[AnyStep]:
-    pins, solved = context.catalog, redhat.releases(context)
+def _repositories(context: Context) -> Iterator[Step]:
+    all_packages = context.catalog.packages
+    epoch = {"epoch": context.catalog.content_epoch, "key": context.config.signing_key}
     yield Step(
-        context.means,
+        context.layout,
         repository_step("redhat"),
         title("REPOSITORY", "RPM, metalk8s"),
-        _redhat,
-        Rpms(pins.redhat_releases, solved, redhat.keys(context), pins.content_epoch),
-        needs=(redhat.SIGN, *map(redhat.closure_step, solved), KEY),
+        functools.partial(_redhat, context),
+        inputs=tuple(key for _, key in redhat.keys(context)),
+        needs=(redhat.SIGN, *map(redhat.closure_step, redhat.releases(context)), KEY),
+        config={**epoch, "releases": context.catalog.redhat_releases},
         code=(rpm_repository, rpms, signing),
         after=signing_checks(context, "createrepo_c"),
     )
     yield Step(
-        context.means,
+        context.layout,
         repository_step("debian"),
         title("REPOSITORY", "APT, metalk8s"),
-        _debian,
-        Debs(packages.receipts(context, "pkg_deb", pins.packages), context.content),
-        needs=(NODE, KEY),
+        functools.partial(_debian, context),
+        needs=(*(packages.stage(p.name, "pkg_deb") for p in all_packages), NODE, KEY),
+        config=epoch,
         code=(archive, deb_repository, signing),
         after=signing_checks(context, "apt-ftparchive"),
     )
@@ -198,53 +149,48 @@ def task__package_check() -> Iterator[Task]:
         yield step.task()
 
 
-def _checks(context: Context) -> Iterator[AnyStep]:
-    pins, solved = context.catalog, redhat.releases(context)
-    rpm_names, deb_names = (
-        tuple(sorted({name for package in pins.packages for name in getattr(package, kind)}))
-        for kind in ("rpms", "debs")
-    )
-    yield Step(
-        context.means,
-        check_step("redhat"),
-        title("CHECK", "redhat packages of every role"),
-        _check_redhat,
-        RpmRoles(
-            pins.redhat_releases,
-            solved,
-            () if solved else pins.redhat_minimal,
-            {**pins.redhat_roles, EVERYTHING: rpm_names},
-        ),
-        needs=(repository_step("redhat"), *map(redhat.closure_step, solved)),
-        code=(rpm, rpms),
-        after=checks("rpm"),
-    )
-    yield Step(
-        context.means,
-        check_step("debian"),
-        title("CHECK", "debian packages of every role"),
-        _check_debian,
-        DebRoles(pins.suite, {**pins.debian_roles, EVERYTHING: deb_names}),
-        needs=(repository_step("debian"), debian.FLOOR, KEY),
-        code=(apt, archive, deb_repository),
-    )
+def _checks(context: Context) -> Iterator[Step]:
+    pins, layout = context.catalog, context.layout
+    for family, roles, action in (
+        ("redhat", pins.redhat_roles, _check_redhat),
+        ("debian", pins.debian_roles, _check_debian),
+    ):
+        yield Step(
+            layout,
+            check_step(family),
+            title("CHECK", f"{family} packages of every role"),
+            functools.partial(action, context),
+            needs=(repository_step(family), debian.FLOOR),
+            config={"roles": dict(roles), "minimal": pins.redhat_minimal},
+            code=(rpm, rpms) if family == "redhat" else (apt, archive, deb_repository),
+            after=checks("rpm") if family == "redhat" else (),
+        )
 
 
-def _check_redhat(wanted: RpmRoles, means: Means) -> Made:
-    for release in wanted.releases:
-        folder = means.layout.rpm_repository(release)
-        if wanted.solved:
-            closure = means.layout.closure(redhat.closure_name(release))
-            closures.check_redhat_closure(folder, rpms.read_closure(closure), wanted.sets)
+def _check_redhat(context: Context) -> Made:
+    pins = context.catalog
+    ours = {name for package in pins.packages for name in package.rpms}
+    sets = {**pins.redhat_roles, EVERYTHING: sorted(ours)}
+    for release in pins.redhat_releases:
+        folder = context.layout.rpm_repository(release)
+        if redhat.releases(context):
+            closure = context.layout.closure(redhat.closure_name(release))
+            closures.check_redhat_closure(folder, rpms.read_closure(closure), sets)
         else:
-            closures.check_redhat(folder, wanted.minimal, wanted.sets)
+            closures.check_redhat(folder, pins.redhat_minimal, sets)
     return Made()
 
 
-def _check_debian(wanted: DebRoles, means: Means) -> Made:
-    layout = means.layout
-    keyring = layout.keys / "metalk8s.gpg"
-    return closures.check_debian(layout, layout.deb_repository, keyring, wanted.suite, wanted.sets)
+def _check_debian(context: Context) -> Made:
+    pins, layout = context.catalog, context.layout
+    ours = {name for package in pins.packages for name in package.debs}
+    return closures.check_debian(
+        layout,
+        layout.deb_repository,
+        layout.keys / "metalk8s.gpg",
+        pins.suite,
+        {**pins.debian_roles, EVERYTHING: sorted(ours)},
+    )
 
 
 def task_packaging() -> Task:

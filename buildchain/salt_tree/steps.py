@@ -9,27 +9,29 @@ Leaves ``_build/salt_tree``, laid out as on the ISO.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from buildchain.core.step import Step, Task, group, title
 from buildchain.debian import archive
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.repositories import steps as repositories
 from buildchain.salt_tree import deployment
-from buildchain.salt_tree.deployment import Tree
 
 DEPLOY = "_salt_tree_deploy"
 
 
-def _deploy(context: Context) -> Step[Tree, Means]:
+def _deploy(context: Context) -> Step:
+    sources = context.files(*deployment.folders(context.layout))
+    pins = context.catalog
     return Step(
-        context.means,
+        context.layout,
         DEPLOY,
         title("DEPLOY", "Salt tree"),
-        deployment.deploy,
-        deployment.tree(context.catalog, context.files(*deployment.folders(context.layout))),
+        functools.partial(deployment.deploy, context.layout, pins, sources),
+        inputs=sources,
         needs=(repositories.NODE,),
+        config=deployment.pinned(pins),
         code=(archive,),
     )
 

@@ -13,16 +13,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from buildchain.core import events
 from buildchain.core.errors import ConfigError
-from buildchain.core.receipt import Made
 from buildchain.core.step import READING, Step, Task, guarded, title
 from buildchain.machine.steps import SIGNATURES, checks
 from buildchain.project.context import CALLED_FROM, Context, current
-from buildchain.project.means import Means
 from buildchain.signatures import answer, request, sign, signing
 from buildchain.signatures.folder import Folder
 
@@ -148,36 +145,25 @@ def import_answers(context: Context, answers: list[Path]) -> int:
         return answer.accept(key.elsewhere, answers)
 
 
-@dataclass(frozen=True)
-class Keys:
-    """The keys whose public halves are written.
-
-    :param fingerprints: of release keys; empty: the development key.
-    :param introduction: the old key's signature of the first one, if there is one.
-    :param public: file of the public halves, when the keys are elsewhere.
-    """
-
-    fingerprints: str
-    introduction: Path | None
-    public: Path | None
-
-
 def task__iso_key() -> Iterator[Task]:
     """Write the public keys that check the ISO; makes a development key on first use."""
     context = current()
-    settings, layout = context.config, context.layout
+    introduction = context.config.key_introduction
+    files = (introduction, context.layout.public_keys)
     yield Step(
-        context.means,
+        context.layout,
         KEY,
         title("EXPORT", "public key"),
-        _export,
-        Keys(settings.signing_key, settings.key_introduction, layout.public_keys),
+        functools.partial(
+            signing.export_public_key, context.layout, context.config.signing_key, introduction
+        ),
+        inputs=tuple(file for file in files if file is not None),
+        config={"key": context.config.signing_key, "secret": str(context.layout.development_key)},
         holds=functools.partial(
-            signing.is_exported_key_current, layout, settings.signing_key, layout.receipt(KEY)
+            signing.is_exported_key_current,
+            context.layout,
+            context.config.signing_key,
+            context.layout.receipt(KEY),
         ),
         after=checks("gpg"),
     ).task()
-
-
-def _export(wanted: Keys, means: Means) -> Made:
-    return signing.export_public_key(means.layout, wanted.fingerprints, wanted.introduction)

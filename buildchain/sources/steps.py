@@ -12,19 +12,15 @@ it, ``SHA256SUM`` and its signature.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from buildchain.core.parts import Part
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, group, title
 from buildchain.machine.steps import signing_checks
 from buildchain.medium import iso
-from buildchain.medium.making import Digest, Image
 from buildchain.medium.steps import build_step, digest_step, populate_step
 from buildchain.packages import steps as packages
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.redhat import rpm_repository
 from buildchain.signatures import signing
 from buildchain.signatures.steps import KEY
@@ -44,43 +40,31 @@ def _medium(context: Context) -> iso.Medium:
     )
 
 
-@dataclass(frozen=True)
-class Signing:
-    """Source RPMs to sign.
-
-    :param made: receipts of the steps that made them.
-    :param folder: where the signed ones are put.
-    :param epoch: date of the signatures, seconds since 1970.
-    """
-
-    made: tuple[Path, ...]
-    folder: Path
-    epoch: int
-
-
 def task__sources_sign() -> Iterator[Task]:
     """Sign the source RPMs."""
     context = current()
-    made = packages.receipts(context, "pkg_srpm", context.catalog.packages)
-    folder = context.layout.build / "sources" / "redhat"
+    layout = context.layout
+    epoch = context.catalog.content_epoch
+    folder = layout.build / "sources" / "redhat"
+
+    def sign() -> Made:
+        with signing.signer(layout, context.config.signing_key) as signer:
+            rpm_repository.sign_copies(
+                folder, packages.built(context, "pkg_srpm", ".src.rpm"), signer, epoch=epoch
+            )
+        return Made((folder,))
+
     yield Step(
-        context.means,
+        layout,
         SIGN,
         title("SIGN", "source RPMs"),
-        _sign,
-        Signing(made, folder, context.catalog.content_epoch),
-        needs=(KEY,),
+        sign,
+        needs=(*(packages.stage(p.name, "pkg_srpm") for p in context.catalog.packages), KEY),
+        config={"epoch": epoch, "key": context.config.signing_key},
         code=(rpm_repository, signing),
         owns=folder,
         after=signing_checks(context, "rpmsign"),
     ).task()
-
-
-def _sign(wanted: Signing, means: Means) -> Made:
-    with signing.signer(means.layout, means.signing_key) as signer:
-        ours = packages.built(wanted.made, means.layout, ".src.rpm")
-        rpm_repository.sign_copies(wanted.folder, ours, signer, epoch=wanted.epoch)
-    return Made((wanted.folder,))
 
 
 def parts(context: Context) -> tuple[Part, ...]:
@@ -108,21 +92,15 @@ def task__sources_populate() -> Iterator[Task]:
 
 def task__sources_build() -> Iterator[Task]:
     """Write the ISO image of the sources."""
-    yield _build(current()).task()
-
-
-def _build(context: Context) -> Step[Image, Means]:
+    context = current()
     volume = iso.volume_id(f"{context.config.project_name} sources", context.catalog.version)
-    return build_step(context, BUILD, _medium(context), volume, POPULATE)
+    yield build_step(context, BUILD, _medium(context), volume, POPULATE).task()
 
 
 def task__sources_digest() -> Iterator[Task]:
     """Write and sign the checksum of the sources' ISO."""
-    yield _digest(current()).task()
-
-
-def _digest(context: Context) -> Step[Digest, Means]:
-    return digest_step(context, DIGEST, _medium(context), BUILD)
+    context = current()
+    yield digest_step(context, DIGEST, _medium(context), BUILD).task()
 
 
 def task_sources_iso() -> Task:
@@ -131,5 +109,5 @@ def task_sources_iso() -> Task:
     return group(
         "sources_iso",
         "Build the ISO with the sources of what we compile: _build/sources/<project>-sources.iso.",
-        [_build(context), _digest(context)],
+        [Step(context.layout, name, "", Made) for name in (BUILD, DIGEST)],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from buildchain.core.errors import ContentError
@@ -52,12 +52,8 @@ class Pulled:
     @property
     def blobs(self) -> tuple[Descriptor, ...]:
         """Configurations and layers, each once."""
-        return blobs_of(self.manifests)
-
-
-def blobs_of(manifests: Iterable[Manifest]) -> tuple[Descriptor, ...]:
-    """Return configurations and layers, each once."""
-    return tuple({blob.digest: blob for m in manifests for blob in m.blobs}.values())
+        found = {blob.digest: blob for m in self.manifests for blob in m.blobs}
+        return tuple(found.values())
 
 
 class Tree:

@@ -27,7 +27,7 @@ from buildchain.core.receipt import Made
 from buildchain.debian import base
 from buildchain.machine import engine
 from buildchain.packages.build import Builder
-from buildchain.packages.stages import Compiled
+from buildchain.project.model import Package
 from buildchain.pulls import skopeo
 from buildchain.store.blobs import link
 
@@ -53,7 +53,7 @@ def compiled(layout: Layout) -> Path:
     return layout.conformance / "compiled"
 
 
-def compile_tests(layout: Layout, package: Compiled, builder: Builder) -> Made:
+def compile_tests(layout: Layout, package: Package, builder: Builder) -> Made:
     """Compile the tests, or take what was compiled of the same sources in the same builder.
 
     :raises ContentError: a program was not built.
@@ -70,12 +70,12 @@ def compile_tests(layout: Layout, package: Compiled, builder: Builder) -> Made:
     return Made((compiled(layout),))
 
 
-def _patches(layout: Layout, package: Compiled) -> list[str]:
+def _patches(layout: Layout, package: Package) -> list[str]:
     meta = layout.package(package.name) / f"{package.name}.meta"
     return list(json.loads(meta.read_text(encoding="utf-8"))["patches"])
 
 
-def _identity(layout: Layout, package: Compiled, builder: Builder, sources: Path) -> str:
+def _identity(layout: Layout, package: Package, builder: Builder, sources: Path) -> str:
     names = (*package.archives, "prepare.sh", *_patches(layout, package))
     files = [*(sources / name for name in names), recipe(layout, "compile.sh")]
     parts = [[file.name, receipt.sha256(file)] for file in files]
@@ -83,7 +83,7 @@ def _identity(layout: Layout, package: Compiled, builder: Builder, sources: Path
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _compile(layout: Layout, package: Compiled, builder: Builder, kept: Path) -> None:
+def _compile(layout: Layout, package: Package, builder: Builder, kept: Path) -> None:
     sources = layout.package(package.name) / "SOURCES"
     work = layout.conformance / ".work"
     shutil.rmtree(work, ignore_errors=True)

@@ -19,20 +19,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, guarded, title
 from buildchain.debian import base
 from buildchain.debian import steps as debian
-from buildchain.debian.base import BuilderImage
 from buildchain.machine import engine
 from buildchain.machine.steps import checks
 from buildchain.packages import steps as packages
-from buildchain.packages.stages import Compiled
+from buildchain.packages.build import Builder
 from buildchain.project.context import Context, current
-from buildchain.project.means import Means
 from buildchain.pulls import skopeo
 from buildchain.quality import checkers
 from buildchain.quality.steps import ENVIRONMENT, deliverables
@@ -45,64 +41,32 @@ IMAGE = "_testbed_image"
 KEY = "_vagrant_key"
 COMPILE = "_conformance_compile"
 CONFORMANCE = "_conformance_image"
-KUBERNETES = "kubernetes"
-
-
-@dataclass(frozen=True)
-class NodeImage:
-    """The image of a machine to install on; ``base`` is the receipt of what it stands on."""
-
-    files: tuple[Path, ...]
-    base: Path
-
-
-@dataclass(frozen=True)
-class Tests:
-    """Kubernetes' own tests."""
-
-    package: Compiled
-    recipe: Path
-    builder: BuilderImage
-
-
-@dataclass(frozen=True)
-class PodImage:
-    """The image of the tests' pods; ``base`` is the receipt of what it stands on."""
-
-    recipe: Path
-    base: Path
 
 
 def task__testbed_image() -> Iterator[Task]:
     """Make the image of a machine to install on."""
     context = current()
     yield Step(
-        context.means,
+        context.layout,
         IMAGE,
         title("BUILD IMAGE", "test node"),
-        _image,
-        node_image(context),
-        needs=(CLOSURE,),
+        functools.partial(_image, context),
+        inputs=tuple(vagrant.node_files(context.layout).values()),
+        needs=(debian.BASE, CLOSURE),
         code=(base,),
         after=checks("docker"),
     ).task()
 
 
-def node_image(context: Context) -> NodeImage:
-    """Return what the node image is made of."""
-    files = tuple(vagrant.node_files(context.layout).values())
-    return NodeImage(files, context.layout.receipt(debian.BASE))
+def _image(context: Context) -> Made:
+    return Made(facts={"reference": ensure_node_image(context)})
 
 
-def _image(wanted: NodeImage, means: Means) -> Made:
-    return Made(facts={"reference": ensure_node_image(wanted, means)})
-
-
-def ensure_node_image(wanted: NodeImage, means: Means) -> str:
+def ensure_node_image(context: Context) -> str:
     """Return the node image's reference; it is made again when the engine lost it."""
-    with engine.connect(means.binary("docker")) as client:
-        below = debian.base_reference(wanted.base)
-        return vagrant.ensure_node_image(means.layout, client, below)
+    with engine.connect(context.config.binary("docker")) as client:
+        below = debian.base_reference(context)
+        return vagrant.ensure_node_image(context.layout, client, below)
 
 
 def task__conformance_compile() -> Iterator[Task]:
@@ -111,22 +75,13 @@ def task__conformance_compile() -> Iterator[Task]:
     layout = context.layout
     if not _has_kubernetes(context):
         return
-    package = context.catalog.package(KUBERNETES)
     yield Step(
-        context.means,
+        layout,
         COMPILE,
         title("COMPILE", "Kubernetes' own tests"),
-        _compile,
-        Tests(
-            Compiled(package.name, package.archives, ()),
-            conformance.recipe(layout, "compile.sh"),
-            debian.builder(context),
-        ),
-        needs=(
-            packages.stage(KUBERNETES, "pkg_rpmspec"),
-            packages.stage(KUBERNETES, "pkg_get_source"),
-            debian.BUILDER,
-        ),
+        functools.partial(_compile, context),
+        inputs=(conformance.recipe(layout, "compile.sh"),),
+        needs=(packages.stage("kubernetes", "pkg_get_source"), debian.BUILDER),
         owns=layout.conformance,
         after=checks("docker"),
     ).task()
@@ -134,12 +89,16 @@ def task__conformance_compile() -> Iterator[Task]:
 
 def _has_kubernetes(context: Context) -> bool:
     """Tell whether the profile has what is to be tested."""
-    return any(package.name == KUBERNETES for package in context.catalog.packages)
+    return any(package.name == "kubernetes" for package in context.catalog.packages)
 
 
-def _compile(wanted: Tests, means: Means) -> Made:
-    builder = packages.prepare(wanted.builder, means)
-    return conformance.compile_tests(means.layout, wanted.package, builder)
+def _compile(context: Context) -> Made:
+    docker = context.config.binary("docker")
+    with engine.connect(docker) as client:
+        reference = debian.ensure_builder(context, client)
+    epoch, build = context.catalog.content_epoch, context.layout.build
+    builder = Builder(reference, docker, epoch, build)
+    return conformance.compile_tests(context.layout, context.catalog.package("kubernetes"), builder)
 
 
 def task__conformance_image() -> Iterator[Task]:
@@ -149,23 +108,23 @@ def task__conformance_image() -> Iterator[Task]:
     if not _has_kubernetes(context):
         return
     yield Step(
-        context.means,
+        layout,
         CONFORMANCE,
         title("BUILD IMAGE", "pods of Kubernetes' own tests"),
-        _conformance_image,
-        PodImage(conformance.recipe(layout, "Dockerfile"), layout.receipt(debian.BASE)),
-        needs=(COMPILE, debian.closure_step(conformance.CLOSURE)),
+        functools.partial(_conformance_image, context),
+        inputs=(conformance.recipe(layout, "Dockerfile"),),
+        needs=(COMPILE, debian.BASE, debian.closure_step(conformance.CLOSURE)),
         code=(base, skopeo),
         after=checks("docker", "skopeo"),
     ).task()
 
 
-def _conformance_image(wanted: PodImage, means: Means) -> Made:
+def _conformance_image(context: Context) -> Made:
     return conformance.make_image(
-        means.layout,
-        debian.base_reference(wanted.base),
-        docker=means.binary("docker"),
-        skopeo_bin=means.binary("skopeo"),
+        context.layout,
+        debian.base_reference(context),
+        docker=context.config.binary("docker"),
+        skopeo_bin=context.config.binary("skopeo"),
     )
 
 
@@ -188,7 +147,7 @@ def machines(context: Context) -> vagrant.Machines:
         context.layout,
         context.config,
         context.catalog.version.full,
-        functools.partial(ensure_node_image, node_image(context), context.means),
+        functools.partial(ensure_node_image, context),
     )
 
 

@@ -64,7 +64,7 @@ def settings(served: Served, **more: str) -> config.Config:
 
 
 def make(layout: Layout, served: Served, images: list[PulledImage]) -> None:
-    facts = fetch.fetch(layout, images, None, settings(served)).facts
+    facts = fetch.fetch(layout, images, settings(served)).facts
     for image in images:
         fetch.lay_out(layout, image, facts[image.name])
 
@@ -161,9 +161,9 @@ def test_a_signature_policy_is_kept(
     monkeypatch.setenv("HOME", str(signed["home"]))
     by_name = {image.name: image for image in served.pins()}
     strict = settings(served, SIGNATURE_POLICY=str(signed["policy"]))
-    fetch.fetch(layout, [by_name["static-1"]], strict.signature_policy, strict)
+    fetch.fetch(layout, [by_name["static-1"]], strict)
     with pytest.raises(SigningError, match=r"does not allow 1 of 1 images: static-2: .*signature"):
-        fetch.fetch(layout, [by_name["static-2"]], strict.signature_policy, strict)
+        fetch.fetch(layout, [by_name["static-2"]], strict)
 
 
 def test_a_policy_costs_no_layer(tmp_path: pathlib.Path, layout: Layout) -> None:
@@ -180,8 +180,14 @@ def test_a_policy_costs_no_layer(tmp_path: pathlib.Path, layout: Layout) -> None
             PulledImage("arm", f"{registry.address}/multi:1.0", several, "1", ("linux/arm64",)),
             PulledImage("all", f"{registry.address}/multi:1.0", several, "1", ("all",)),
         ]
-        settings = config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": registry.address})
-        fetch.fetch(layout, found, policy, settings)
+        fetch.fetch(
+            layout,
+            found,
+            config.load(
+                ROOT,
+                {"PLAIN_HTTP_REGISTRIES": registry.address, "SIGNATURE_POLICY": str(policy)},
+            ),
+        )
         layers = [name for name, content in registry.blobs.items() if content[:1] != b"{"]
         assert len(layers) == 3
         for name in layers:

@@ -47,7 +47,7 @@ def pulled(
             aliases=("org/multi:latest",),
         )
         facts = fetch.fetch(
-            layout, [pin], None, config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": source.address})
+            layout, [pin], config.load(ROOT, {"PLAIN_HTTP_REGISTRIES": source.address})
         ).facts
     made_by = layout.receipt("_image_pull:org/multi")
     receipt.write(made_by, layout.build, fetch.lay_out(layout, pin, facts["org/multi"]))

@@ -190,5 +190,5 @@ def test_every_source_is_pinned_or_ours(graph: Graph, tracked: set[pathlib.Path]
                         found = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
                         assert listed[pathlib.Path(member.name).name] == found
             else:
-                closure = layout.receipt(f"_debian_closure:{closure_name(package.name)}")
+                closure = layout.receipt(f"_debian_closure:{closure_name(package)}")
                 assert closure in graph.inputs[step]

@@ -36,7 +36,7 @@ def main(file: Path) -> None:
     for name, reference in job["images"].items():
         place, _, digest = reference.partition("@")
         images.append(PulledImage(name.rpartition(":")[0], place, digest))
-    facts = fetch.fetch(layout, images, settings.signature_policy, settings).facts
+    facts = fetch.fetch(layout, images, settings).facts
     for image in images:
         fact = facts[image.name]
         assert isinstance(fact, dict)

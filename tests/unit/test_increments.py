@@ -5,7 +5,6 @@ input is touched, and the steps that are executed are compared, all of them.
 """
 
 import collections
-import dataclasses
 import gc
 import importlib
 import json
@@ -23,11 +22,9 @@ from buildchain.manual import documents
 from buildchain.project import catalog, config, context
 from buildchain.store.blobs import Store
 from tests.conftest import ROOT
-from tests.unit import engine_api, watching
+from tests.unit import engine_api
 from tests.unit.packages.test_build import mounts
 from tests.unit.running import run_doit
-from tests.unit.test_code_of_steps import counts
-from tests.unit.watching import relative
 from tests.unit.workshop import Machine
 
 COPIED = (
@@ -127,8 +124,7 @@ def workshop(root, tmp_path_factory, programs_class, development_key):
         machine.plug_in(monkeypatch)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
-            with watching.steps() as machine.watch:
-                result = machine.run("iso")
+            result = machine.run("iso")
             gc.collect()
         assert result.status == 0, result.out + result.err
         machine.save()
@@ -149,70 +145,6 @@ def executed(result):
     assert result.status == 0, result.out + result.err
     lines = [line[4:] for line in result.out.splitlines() if line.startswith("..  ")]
     return {" ".join(DURATION.sub("", line).split()) for line in lines}
-
-
-def test_every_file_that_a_step_reads_is_declared(workshop):
-    """Whatever of the checkout an action opens makes it run again when it is another."""
-    watch, root = workshop.watch, workshop.checkout
-    found = {s.name: relative(watch.undeclared_files(s), root) for s in watch.steps.values()}
-    assert {name: files for name, files in found.items() if files} == {}
-    assert len(watch.steps) > 50
-    read = {path for files in watch.opened.values() for path in files if str(root) in path}
-    assert len(read) > 200, "files of images, packages, states …"
-
-
-def test_every_output_that_a_step_reads_is_declared(workshop):
-    """A step has the receipt of whoever made what it reads in the build root."""
-    watch = workshop.watch
-    found = {s.name: sorted(watch.undeclared_outputs(s)) for s in watch.steps.values()}
-    # What the builder is called says what is in it, and its receipt what it is called.
-    closure = watch.steps["_builder_image"].layout.closure("builder")
-    builder = [f"_debian_closure:builder: {closure}"]
-    inside = {name for name, outputs in found.items() if outputs == builder}
-    assert all("_builder_image" in watch.steps[name].needs for name in inside)
-    others = {name: outputs for name, outputs in found.items() if name not in inside}
-    assert {name: outputs for name, outputs in others.items() if outputs} == {}
-
-
-def test_the_code_that_a_step_runs_is_declared(workshop):
-    watch = workshop.watch
-    found = {
-        step.name: sorted(filter(counts, watch.undeclared_code(step)))
-        for step in watch.steps.values()
-    }
-    assert {name: modules for name, modules in found.items() if modules} == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [
-        ("_image_build:nginx", "buildchain.debian.layers"),
-        ("_package_repository:debian", "buildchain.debian.deb_repository"),
-        ("_registry_config", "buildchain.images.registry"),
-    ],
-)
-def test_code_that_is_left_out_is_found(workshop, monkeypatch, name, module):
-    """As the module was that writes the registry's configuration, when such lists were by hand."""
-    watch = workshop.watch
-    step = dataclasses.replace(watch.steps[name], code=())
-    left = tuple(f for f in step.sources() if f.stem != module.rpartition(".")[2])
-    monkeypatch.setattr(type(step), "sources", lambda _self: left)
-    assert module in watch.undeclared_code(step)
-
-
-def test_a_file_that_is_left_out_is_found(workshop):
-    watch = workshop.watch
-    step = watch.steps["_salt_tree_deploy"]
-    told = dataclasses.replace(step.record, files=step.record.files[1:])
-    found = watch.undeclared_files(dataclasses.replace(step, record=told))
-    assert found == {str(step.record.files[0])}
-
-
-def test_an_output_that_is_left_out_is_found(workshop):
-    watch = workshop.watch
-    step = dataclasses.replace(watch.steps["_salt_tree_deploy"], needs=())
-    closure = step.layout.closure("node")
-    assert watch.undeclared_outputs(step) == {f"_debian_closure:node: {closure}"}
 
 
 def test_nothing_changed(made):
@@ -304,7 +236,7 @@ CASES = {
     "digest of a source": (
         new_source,
         {
-            *(f"{verb} runc 1.1.5-1" for verb in ("GET SOURCE", "COMPILE")),
+            *(f"{verb} runc 1.1.5-1" for verb in ("READ SPEC", "GET SOURCE", "COMPILE")),
             *(f"{verb} runc 1.1.5-1" for verb in ("BUILD RPM", "BUILD DEB")),
             *RPMS, *DEBS, *MEDIUM,
         },

@@ -7,7 +7,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from buildchain.bill import bill, cyclonedx, spdx
 from buildchain.core.errors import ContentError
-from buildchain.project.model import DebianFile, Package, PulledImage, RedhatFile
+from buildchain.project.model import DebianFile, Image, Package, PulledImage, RedhatFile
 
 SHA = {
     name: f"{number:064x}" for number, name in enumerate(["deb", "rpm", "own", "layer", "m", "x"])
@@ -17,9 +17,8 @@ INSIDE = dataclasses.replace(DEB, name="etcd-server", sha256="e" * 64)
 RPM = RedhatFile("zlib", 1, "1.2", "3.el9", "x86_64", "zlib.rpm", 1, SHA["rpm"], "baseos")
 PACKAGE = Package("salt", "3008.2", "1", (), ("metalk8s-salt", "metalk8s-salt-minion"),
                   ("metalk8s-salt", "metalk8s-salt-minion"))  # fmt: skip
-IMAGE = bill.Built(
-    "etcd", "3.4", "Apache-2.0 OR MIT", frozenset({"salt"}), packages=("metalk8s-salt",)
-)
+IMAGE = Image("etcd", "3.4", "etcd", "Apache-2.0 OR MIT",
+              packages=("metalk8s-salt",), binaries=("salt/salt-call",))  # fmt: skip
 PULLED = PulledImage("org/app", "registry.example/app:1", f"sha256:{'9' * 64}")
 FILES = {
     "product.txt": SHA["x"],

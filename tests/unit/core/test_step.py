@@ -8,59 +8,44 @@ import signal
 import subprocess
 import sys
 import time
-import types
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from buildchain.core import roots
 from buildchain.core.errors import ContentError
-from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
-from buildchain.core.record import Later
 from buildchain.core.step import Step, clean, files_of_room, group, guarded, title
 from tests.unit.running import namespace_of, run_doit
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a step of the little graph is told."""
-
-    name: str
-    value: object = None
-    files: tuple[Path, ...] = ()
-
-
-@dataclass
 class World:
-    """The machine of the little graph, and what tests do to it."""
+    """The settings that the actions of the little graph read."""
 
-    layout: Layout
-    root: Path
-
-    def __post_init__(self):
-        self.input = self.layout.root / "input.txt"
+    def __init__(self, layout, root):
+        self.layout, self.root = layout, root
+        self.input = layout.root / "input.txt"
         self.input.write_text("one")
-        self.value = {"b": 1}
-        self.commit = "f1"
-        self.of_a = None
-        self.asked = 0
+        self.config = {"b": 1}
+        self.fingerprint = "f1"
         self.actions = {}
 
-    def ask(self):
-        self.asked += 1
-        return self.commit
+    def default(self, name):
+        folder = self.layout.build / name
+        text = self.input.read_text() if name == "a" else name
+        write_whole(folder / "deep" / "out.txt", f"{text}{self.config.get(name, '')}")
+        return Made((folder,), {"name": name})
 
-    def step(self, name, files=(), value=None, action=None, **changes):
-        told = Told(name, value, files)
-        return Step(self, f"_{name}", title("MAKE", name), action or make, told, **changes)
+    def step(self, name, **changes):
+        action = self.actions.get(name, functools.partial(self.default, name))
+        settings = {"inputs": (), "needs": ()}
+        return Step(self.layout, f"_{name}", title("MAKE", name), action, **{**settings, **changes})
 
     def tasks(self):
         steps = [
-            self.step("a", files=(self.input,), action=self.of_a),
-            self.step("b", needs=("_a",), value=self.value["b"]),
-            self.step("c", needs=("_a",), value=Later(self.ask)),
+            self.step("a", inputs=(self.input,)),
+            self.step("b", needs=("_a",), config={"value": self.config["b"]}),
+            self.step("c", needs=("_a",), fingerprint=lambda: self.fingerprint),
             self.step("d", needs=("_b",)),
         ]
         yield from (step.task() for step in steps)
@@ -69,17 +54,6 @@ class World:
     def run(self, *argv):
         namespace = namespace_of(self.layout.build, self.tasks)
         return run_doit(self.root, namespace, *(argv or ("everything",)))
-
-
-def make(told, world):
-    """Make a file of what is told, or do what the test wants instead."""
-    if told.name in world.actions:
-        return world.actions[told.name]()
-    folder = world.layout.build / told.name
-    texts = [path.read_text() for path in told.files] or [told.name]
-    value = told.value.value if isinstance(told.value, Later) else told.value
-    write_whole(folder / "deep" / "out.txt", f"{''.join(texts)}{value or ''}")
-    return Made((folder,), {"name": told.name})
 
 
 @pytest.fixture
@@ -112,58 +86,15 @@ def test_an_input_that_is_only_touched_runs_nothing(built):
     assert built.run().executed == []
 
 
-def test_a_changed_record(built):
-    built.value["b"] = 2
+def test_changed_config(built):
+    built.config["b"] = 2
     assert built.run().executed == ["b", "d"]
 
 
-def test_what_is_costly_to_know(built):
-    assert built.asked == 1, "what the step was found to be told is what its action is told"
-    built.commit = "f2"
+def test_changed_fingerprint(built):
+    built.fingerprint = "f2"
     assert built.run().executed == ["c"]
     assert built.run().executed == []
-    assert built.asked == 3
-    built.run("list", "--all")
-    assert built.asked == 3
-
-
-def test_a_file_that_can_be_executed_now(built):
-    built.input.chmod(0o755)
-    assert built.run().executed == ["a"]
-
-
-class Bound:
-    def action(self, told, world):
-        return make(told, world)
-
-
-@pytest.mark.parametrize(
-    "action",
-    [
-        functools.partial(make, Told("more")),
-        lambda told, world: make(told, world),
-        Bound().action,
-        Bound(),
-    ],
-    ids=["partial", "lambda", "method", "object"],
-)
-def test_an_action_brings_nothing_along(world, action):
-    with pytest.raises(TypeError, match="the action of _a has to be a function of a module"):
-        world.step("a", action=action)
-
-
-def test_an_action_has_no_defaults(world):
-    make.__defaults__ = (None,)
-    try:
-        with pytest.raises(TypeError, match="may know what it was not told"):
-            world.step("a")
-    finally:
-        make.__defaults__ = None
-
-
-def test_what_no_step_can_be_told(world):
-    with pytest.raises(TypeError, match=r"record of _a: Told\.value is a list"):
-        world.step("a", value=["x"]).task()
 
 
 @pytest.mark.parametrize("damage", ["delete", "truncate", "receipt"])
@@ -196,7 +127,7 @@ def failing(error):
 def test_a_failure_is_told_in_words_and_leaves_no_receipt(built):
     error = ContentError("b is wrong", solution="Mend b.", details="tool said\nno")
     built.actions["b"] = failing(error)
-    built.value["b"] = 2
+    built.config["b"] = 2
     result = built.run()
     assert result.status == 1
     assert result.marked("**") == ["b"]
@@ -212,8 +143,8 @@ def test_a_failure_is_told_in_words_and_leaves_no_receipt(built):
 
 def test_independent_tasks_go_on_when_asked(built):
     built.actions["b"] = failing(ContentError("wrong"))
-    built.value["b"] = 2
-    built.commit = "f2"
+    built.config["b"] = 2
+    built.fingerprint = "f2"
     result = built.run("--continue", "everything")
     assert result.status != 0
     assert result.executed == ["c"]
@@ -221,7 +152,7 @@ def test_independent_tasks_go_on_when_asked(built):
 
 def test_a_bug_keeps_its_traceback(built):
     built.actions["b"] = failing(KeyError("not ours"))
-    built.value["b"] = 2
+    built.config["b"] = 2
     result = built.run()
     assert result.status == 2
     assert "Traceback" in result.out
@@ -305,28 +236,26 @@ def test_a_step_runs_again_when_its_condition_does_not_hold(world):
     assert run_doit(world.root, namespace, "_x").executed == ["x"]
 
 
-def test_task_dictionary(world):
-    layout = world.layout
+def test_task_dictionary(layout):
     step = Step(
-        world, "_image_build:pause", title("BUILD", "pause"), make, Told("x", files=(world.input,)),
-        needs=("_a",), after=("check_for:x",),
+        layout, "_image_build:pause", title("BUILD", "pause"), Made,
+        inputs=(Path("/i"),), needs=("_a",), after=("check_for:x",),
     )  # fmt: skip
     task = step.task()
     assert (task["basename"], task["name"]) == ("_image_build", "pause")
-    assert task["file_dep"] == [world.input, layout.receipt("_a")]
+    assert task["file_dep"] == [Path("/i"), layout.receipt("_a")]
     assert task["targets"] == [layout.receipt("_image_build:pause")]
     assert task["task_dep"] == ["check_for:x"]
     assert task["doc"] == "BUILD          pause"
-    assert "name" not in Step(world, "_a", "A", make, Told("a")).task()
+    assert "name" not in Step(layout, "_a", "A", Made).task()
 
 
-def in_a_room(world):
-    """Return an action of a room whose files tests may change."""
+def in_a_room(world, action):
+    """Let an action be one of a room's, whose files tests may change."""
     for name in ("steps.py", "build.py", "notes.txt"):
         write_whole(world.layout.root / "buildchain/room" / name, name)
-    action = types.FunctionType(make.__code__, make.__globals__)
-    action.__module__, action.__qualname__ = "buildchain.room.build", "make"
-    return action
+    action.__module__ = "buildchain.room.build"
+    return functools.partial(functools.partial(action, "a"))
 
 
 def touch_code(folder, name):
@@ -348,7 +277,7 @@ def touch_code(folder, name):
 )
 def test_the_code_of_the_room_is_an_input(world, change, expected):
     room = world.layout.root / "buildchain/room"
-    world.of_a = in_a_room(world)
+    world.actions["a"] = in_a_room(world, lambda name: world.default(name))
     assert world.run().status == 0
     assert "a" not in world.run().executed
     change(room)
@@ -360,7 +289,6 @@ DODO = """
 import os, time
 from pathlib import Path
 from buildchain.core import report
-from dataclasses import dataclass
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
 from buildchain.core.step import Step, title
@@ -370,16 +298,7 @@ LAYOUT = Layout(HERE, HERE / "build", HERE / "cache", "demo")
 DOIT_CONFIG = {"reporter": report.BuildReporter, "backend": "whole_json",
                "dep_file": str(LAYOUT.build / ".doit.json"), "par_type": "thread"}
 
-@dataclass(frozen=True)
-class Means:
-    layout: Layout
-
-@dataclass(frozen=True)
-class Named:
-    name: str
-
-def make(told, means):
-    name = told.name
+def make(name):
     write_whole(LAYOUT.build / name, name)
     if name == "two" and "SLOW" in os.environ:
         (HERE / "started").touch()
@@ -388,7 +307,7 @@ def make(told, means):
 
 def task_all():
     for name, needs in (("one", ()), ("two", ("_one",)), ("three", ("_two",))):
-        yield Step(Means(LAYOUT), f"_{name}", title("MAKE", name), make, Named(name),
+        yield Step(LAYOUT, f"_{name}", title("MAKE", name), lambda n=name: make(n),
                    needs=needs).task()
 """
 

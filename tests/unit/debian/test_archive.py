@@ -7,7 +7,7 @@ import pytest
 from buildchain.core.errors import ChecksumError, FetchError, LockError
 from buildchain.debian import archive as debian
 from buildchain.project import catalog
-from buildchain.project.model import Source
+from buildchain.project.model import Package, Source
 from buildchain.store.blobs import Store
 
 
@@ -126,29 +126,30 @@ def _sources(layout):
     (layout.apt / "debian.sources").write_text("Suites: bookworm\n")
 
 
-def pinned(*texts: str) -> tuple[Source, ...]:
-    return tuple(
+def package(*texts: str) -> Package:
+    sources = tuple(
         Source(f"{text}.tar", hashlib.sha256(text.encode()).hexdigest(), "demo", "1.0-1")
         for text in texts
     )
+    return Package("demo", "1.0", "1", (), (), (), sources)
 
 
 def test_sources(archive, layout, tmp_path):
     archive.set("sources/one.tar", "one")
     archive.set("sources/two.tar", "two")
-    made = debian.get_sources(layout, pinned("one", "two"), tmp_path / "out")
+    made = debian.get_sources(layout, package("one", "two"), tmp_path / "out")
     assert [path.read_text() for path in made.paths] == ["one", "two"]
     assert set(made.digests) == set(made.paths)
     (call,) = archive.programs.calls("apt-get")
     assert call[-1] == "demo=1.0-1"
-    debian.get_sources(layout, pinned("one", "two"), tmp_path / "again")
+    debian.get_sources(layout, package("one", "two"), tmp_path / "again")
     assert len(archive.programs.calls("apt-get")) == 1, "they were in the store"
 
 
 def test_source_that_one_suite_dropped(archive, layout, tmp_path):
     archive.set("sources/one.tar", "one")
     archive.set("source", "1")
-    debian.get_sources(layout, pinned("one"), tmp_path / "out")
+    debian.get_sources(layout, package("one"), tmp_path / "out")
     asked = [argv[-1] for argv in archive.programs.calls("apt-get") if "source" in argv]
     assert asked == ["demo=1.0-1", "demo/bookworm"]
 
@@ -158,26 +159,26 @@ def test_source_that_one_suite_has_in_another_version(archive, layout, tmp_path)
     archive.set("source", "1")
     archive.set("versions", '{"source": "2.0-1"}')
     with pytest.raises(FetchError, match=r"source package demo 1\.0-1 cannot be had"):
-        debian.get_sources(layout, pinned("one"), tmp_path / "out")
+        debian.get_sources(layout, package("one"), tmp_path / "out")
 
 
 def test_source_that_is_gone(archive, layout, tmp_path):
     archive.set("source", "9")
     with pytest.raises(FetchError, match=r"source package demo 1\.0-1 cannot be had") as caught:
-        debian.get_sources(layout, pinned("one"), tmp_path / "out")
+        debian.get_sources(layout, package("one"), tmp_path / "out")
     assert "buildchain/pins" in caught.value.solution
 
 
 def test_source_without_the_pinned_file(archive, layout, tmp_path):
     with pytest.raises(FetchError, match=r"demo 1\.0-1 cannot be had") as caught:
-        debian.get_sources(layout, pinned("one"), tmp_path / "out")
+        debian.get_sources(layout, package("one"), tmp_path / "out")
     assert "no file one.tar" in caught.value.details
 
 
 def test_source_with_wrong_bytes(archive, layout, tmp_path):
     archive.set("sources/one.tar", "evil")
     with pytest.raises(ChecksumError, match=r"demo 1\.0-1: one\.tar: expected SHA-256"):
-        debian.get_sources(layout, pinned("one"), tmp_path / "out")
+        debian.get_sources(layout, package("one"), tmp_path / "out")
     assert [p for p in layout.store.rglob("*") if p.is_file()] == []
     assert not (tmp_path / "out").exists()
 

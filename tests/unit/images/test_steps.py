@@ -22,6 +22,6 @@ def test_programs_of_ours_come_without_their_tests(root, tmp_path):
 
 def test_a_change_of_a_program_makes_its_image_anew(root, tmp_path):
     step = images._image(*of(root, tmp_path, "network-agent"))
-    assert root / "operators/network/metalk8s_pod_network/plan.py" in step.inputs()
+    assert root / "operators/network/metalk8s_pod_network/plan.py" in step.inputs
     other = images._image(*of(root, tmp_path, "nginx"))
-    assert not [path for path in other.inputs() if "operators" in path.parts]
+    assert not [path for path in other.inputs if "operators" in path.parts]

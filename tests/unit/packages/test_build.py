@@ -47,18 +47,9 @@ def prepared(layout):
 
 @pytest.fixture
 def sourced(prepared):
-    read_meta(prepared, DEMO)
-    build.get_sources(prepared, DEMO, build.local_sources(prepared, DEMO), EPOCH)
+    build.read_meta(prepared, DEMO)
+    build.get_sources(prepared, DEMO, EPOCH)
     return prepared
-
-
-def read_meta(layout, package):
-    local = {path.name for path in build.local_sources(layout, package)}
-    return build.read_meta(layout, package, local)
-
-
-def compile_binaries(layout, package, builder):
-    return build.compile_binaries(layout, package, builder, build.patches(layout, package.name))
 
 
 def build_debs(layout, package, builder):
@@ -103,7 +94,7 @@ def test_folders(prepared):
 
 
 def test_meta_says_what_the_spec_says(prepared):
-    made = read_meta(prepared, DEMO)
+    made = build.read_meta(prepared, DEMO)
     (meta,) = made.paths
     assert meta == prepared.package("demo") / "demo.meta"
     assert json.loads(meta.read_text()) == {
@@ -118,7 +109,7 @@ def test_every_difference_between_spec_and_pins_is_named(prepared):
     other = Package("demo", "1.1", "4", (), ("demo-server",), (), (Source("gone.tar", "00"),))
     (prepared.package_sources("demo") / "files" / "demo.service").unlink()
     with pytest.raises(PinError) as caught:
-        read_meta(prepared, other)
+        build.read_meta(prepared, other)
     for problem in (
         "version is 1.0, pinned 1.1",
         "release is 3, pinned 4",
@@ -144,10 +135,10 @@ def test_architectures(prepared, file, line, problem):
     path = prepared.package_sources("demo") / file
     path.write_text(f"{line}\n{path.read_text()}")
     if not problem:
-        read_meta(prepared, DEMO)
+        build.read_meta(prepared, DEMO)
         return
     with pytest.raises(PinError, match=problem):
-        read_meta(prepared, DEMO)
+        build.read_meta(prepared, DEMO)
 
 
 def test_sources(sourced):
@@ -177,7 +168,7 @@ def compiler(*names):
 def test_compile(sourced, engine):
     engine.add_image("builder:1")
     engine.on_run = compiler("demo", "demo-client", "licenses")
-    made = compile_binaries(sourced, DEMO, BUILDER)
+    made = build.compile_binaries(sourced, DEMO, BUILDER)
     compiled = sourced.package("demo") / "compiled"
     assert made.paths == (compiled,)
     assert {p.name for p in compiled.iterdir()} == {"demo", "demo-client", "licenses"}
@@ -209,7 +200,7 @@ def test_a_release_is_compiled_with_an_empty_cache(sourced, engine):
 
     engine.on_run = run
     for _ in range(2):
-        compile_binaries(sourced, DEMO, dataclasses.replace(BUILDER, is_cold=True))
+        build.compile_binaries(sourced, DEMO, dataclasses.replace(BUILDER, is_cold=True))
     assert seen == [[], []]
     assert [path.name for path in sourced.go_cache.rglob("*")] == ["demo", "planted"]
 
@@ -220,14 +211,14 @@ def test_which_builds_are_cold(root, tmp_path, key, is_cold):
     found = context.load(root, {**roots, "SIGNING_KEY": key})
     steps = {step.name: step for step in packages.stages(found, found.catalog.packages[0])}
     [compiling] = [step for name, step in steps.items() if name.endswith("pkg_compile")]
-    assert compiling.record.is_cold is is_cold
+    assert compiling.config["cold"] is is_cold
 
 
 def test_a_binary_that_was_not_compiled(sourced, engine):
     engine.add_image("builder:1")
     engine.on_run = compiler("demo")
     with pytest.raises(ContentError, match=r"demo: compile\.sh did not leave demo-client"):
-        compile_binaries(sourced, DEMO, BUILDER)
+        build.compile_binaries(sourced, DEMO, BUILDER)
     assert not (sourced.package("demo") / "compiled").exists()
 
 
@@ -235,7 +226,7 @@ def test_a_compilation_that_fails(sourced, engine):
     engine.add_image("builder:1")
     engine.on_run = lambda c: (int("/packaging" not in mounts(c)[0]), b"undefined: x\n")
     with pytest.raises(CommandError, match=r"metalk8s-[0-9a-f]{8}-demo-compile failed"):
-        compile_binaries(sourced, DEMO, BUILDER)
+        build.compile_binaries(sourced, DEMO, BUILDER)
 
 
 def test_a_build_dependency_that_the_builder_lacks(sourced, engine):
@@ -243,13 +234,13 @@ def test_a_build_dependency_that_the_builder_lacks(sourced, engine):
     said = b"dpkg-checkbuilddeps: error: Unmet build dependencies: libx-dev (>= 2) y | z\n"
     engine.on_run = lambda _c: (1, said)
     with pytest.raises(ContentError) as caught:
-        compile_binaries(sourced, DEMO, BUILDER)
+        build.compile_binaries(sourced, DEMO, BUILDER)
     assert "package demo: the builder lacks libx-dev (>= 2) y | z" in caught.value.reason
     assert "demo/debian/control:2: " in caught.value.reason
     assert "[builder] packages" in caught.value.solution
     engine.on_run = lambda _c: (2, b"cannot read control file\n")
     with pytest.raises(CommandError, match="demo-dependencies failed"):
-        compile_binaries(sourced, DEMO, BUILDER)
+        build.compile_binaries(sourced, DEMO, BUILDER)
 
 
 def test_nothing_to_compile(sourced, engine):
@@ -259,7 +250,7 @@ def test_nothing_to_compile(sourced, engine):
     stale.parent.mkdir()
     stale.touch()
     engine.on_run = compiler()
-    compile_binaries(sourced, dataclasses.replace(DEMO, binaries=()), BUILDER)
+    build.compile_binaries(sourced, dataclasses.replace(DEMO, binaries=()), BUILDER)
     assert list(stale.parent.iterdir()) == []
 
 

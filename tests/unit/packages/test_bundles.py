@@ -124,7 +124,7 @@ def test_a_name_that_is_no_distributions(layout, index, tmp_path):
 def test_go_sources(layout, archive, fake_program, tmp_path):
     fake_program("dpkg-deb", fakes.DPKG_DEB)
     files = debian.resolve(layout, "source-demo", GO.go_debs)
-    debian.list_closure(layout, closure_name(GO.name), files, ())
+    debian.list_closure(layout, closure_name(GO), files, ())
     (path,) = bundles.make(layout, GO, tmp_path, EPOCH)
     assert path.name == "demo-1.0-gocode.tar"
     stems = [f"{name}_2.0-1_amd64" for name in GO.go_debs]

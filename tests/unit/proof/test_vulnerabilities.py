@@ -43,14 +43,9 @@ def checkout(root, tmp_path):
     return Layout(root=root, build=tmp_path / "build", cache=tmp_path / "cache", project="demo")
 
 
-def pinned(layout, profile):
-    pins = proof.ours(layout, catalog.load(layout.root, profile))
-    return proof.pinned(layout.pins / profile / "debian.lock", pins)
-
-
 @pytest.fixture(params=PROFILES)
 def components(request, checkout):
-    return pinned(checkout, request.param)
+    return proof.pinned(checkout, request.param, catalog.load(checkout.root, request.param))
 
 
 @pytest.fixture
@@ -69,7 +64,7 @@ def test_a_release_is_possible(table):
 
 def test_the_page_is_the_table(root, checkout, table):
     page = root / PAGE
-    expected = proof.page(table, pinned(checkout, "default"))
+    expected = proof.page(table, proof.pinned(checkout, "default", catalog.load(root, "default")))
     if os.environ.get("METALK8S_UPDATE_GOLDEN"):
         page.write_text(expected, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == expected
@@ -245,9 +240,9 @@ def test_only_a_release_key_refuses(root, tmp_path, key, is_refused):
     text = path.read_text(encoding="utf-8")
     path.write_text(re.sub("(?m)^accepted = .*$", "", text), encoding="utf-8")
     build = context.load(root, {"SIGNING_KEY": key, "BUILD_ROOT": str(tmp_path / "build")})
-    step = check._check(replace(build, layout=replace(build.layout, root=ours)))
+    build = replace(build, layout=replace(build.layout, root=ours))
     if not is_refused:
-        check._prove_vulnerabilities(step.record, step.means)
+        check._prove_vulnerabilities(build)
         return
     with pytest.raises(ContentError, match="accepts open vulnerabilities"):
-        check._prove_vulnerabilities(step.record, step.means)
+        check._prove_vulnerabilities(build)

@@ -34,7 +34,7 @@ def pin(served: faulty.Faulty, name: str, **more: object) -> PulledImage:
 
 
 def lay_out(layout, settings, *images: PulledImage):
-    facts = fetch.fetch(layout, images, settings.signature_policy, settings).facts
+    facts = fetch.fetch(layout, images, settings).facts
     return [fetch.lay_out(layout, image, facts[image.name]) for image in images]
 
 
@@ -132,7 +132,7 @@ def test_the_policy_is_skopeos_to_judge(layout, served, settings, fake_program, 
     fake_program("skopeo")
     fake = fake_program
     image = pin(served, "static-1")
-    fetch.fetch(layout, [image], settings.signature_policy, settings)
+    fetch.fetch(layout, [image], settings)
     (argv,) = fake.calls("skopeo")
     assert argv[0] == f"--policy={policy}"
     assert f"docker://{served.address}/static-1@{image.digest}" in argv
@@ -140,5 +140,5 @@ def test_the_policy_is_skopeos_to_judge(layout, served, settings, fake_program, 
     with pytest.raises(
         SigningError, match=r"does not allow 1 of 1 images: static-1: .*no signature"
     ):
-        fetch.fetch(layout, [image], settings.signature_policy, settings)
+        fetch.fetch(layout, [image], settings)
     assert not list(layout.store.glob("policy-*"))

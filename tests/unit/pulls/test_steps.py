@@ -51,7 +51,7 @@ def test_what_is_here_is_not_fetched_again(site):
     assert fetch.holds is not None
     assert not fetch.holds()
     for step in (fetch, lay_out):
-        receipt.write(step.receipt, site.layout.build, step.make())
+        receipt.write(step.receipt, site.layout.build, step.action())
         assert fetch.holds()
     tree = site.layout.images / "org" / "app" / "1.0"
     assert receipt.read(lay_out.receipt).facts["version"] == "1.0"
@@ -59,7 +59,7 @@ def test_what_is_here_is_not_fetched_again(site):
     assert fetch.holds(), "the tree has all"
     shutil.rmtree(tree)
     assert not fetch.holds()
-    fetch.make()
+    fetch.action()
     assert fetch.holds()
     damaged = next(p for p in (site.layout.store / "sha256").glob("*/*") if p.stat().st_size > 1000)
     damaged.write_bytes(b"")

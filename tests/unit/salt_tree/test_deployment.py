@@ -4,7 +4,6 @@ import pytest
 
 from buildchain.core import receipt
 from buildchain.project import catalog
-from buildchain.project.means import Means
 from buildchain.salt_tree import deployment
 from tests.unit.images.test_build import closure
 
@@ -27,14 +26,10 @@ def prepared(layout):
     return layout
 
 
-def tree(layout, pins):
-    return deployment.tree(pins, tuple(receipt.sources(deployment.folders(layout))))
-
-
 def test_deploy(prepared, root):
     pins = catalog.load(root, "default")
     (prepared.salt_tree / "stale").mkdir(parents=True)
-    made = deployment.deploy(tree(prepared, pins), Means(prepared, {}))
+    made = deployment.deploy(prepared, pins, receipt.sources(deployment.folders(prepared)))
     assert made.paths == (prepared.salt_tree,)
     found = {
         path.relative_to(prepared.salt_tree).as_posix(): f"{path.stat().st_mode & 0o777:o}"
@@ -52,7 +47,7 @@ def test_deploy(prepared, root):
 
 def test_versions(prepared, root):
     pins = catalog.load(root, "default")
-    versions = deployment.versions(prepared, tree(prepared, pins))
+    versions = deployment.versions(prepared, pins)
     assert versions["metalk8s"] == {"version": pins.version.full}
     debian = versions["packages"]["debian"]
     assert debian["runc"] == {"version": "1.1-1"}
