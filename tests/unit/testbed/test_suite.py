@@ -16,18 +16,21 @@ DOCKER = """
 import json, pathlib, re, time
 state = pathlib.Path(sys.argv[0]).parent / "state.json"
 known = json.loads(state.read_text())
+def keep(known):  # whole, as another process reads it meanwhile
+    state.with_suffix(".new").write_text(json.dumps(known))
+    state.with_suffix(".new").replace(state)
 if argv[0] == "run":
     [folder] = [re.sub(":/report$", "", w[9:]) for w in argv if w.endswith(":/report")]
     report = pathlib.Path(folder)
     known["kubeconfig"] = (report / "kubeconfig").read_text()
-    state.write_text(json.dumps(known))
+    keep(known)
     print("it runs", flush=True)
     while known["slow"] and "stop" not in json.loads(state.read_text()):
         time.sleep(0.05)
     if known["report"]:
         (report / "junit_01.xml").write_text(known["report"])
 elif "kill -INT -1" in argv:
-    state.write_text(json.dumps({**known, "stop": True}))
+    keep({**known, "stop": True})
 elif "import" in argv:
     sys.stdin.read()
 elif "admin.conf" in argv[-1] and "cat" in argv[-1]:
