@@ -192,7 +192,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> Iterator[Answer]:
-        """Make one request and provide its answer; where that sends us to is the caller's affair.
+        """Make one request and provide its answer; redirects are not followed.
 
         :raises TransferError: there is none, or it may not be asked for (plain HTTP).
         """

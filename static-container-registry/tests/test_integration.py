@@ -447,7 +447,7 @@ def _skopeo(skopeo: str, *arguments: str) -> bytes:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_serve(tree: Path, tmp_path: Path, nginx: str, number: signal.Signals) -> None:
     port = free_port()
-    # Whoever started the tests in the background made them ignore SIGINT.
+    # A shell that starts the tests in the background makes them ignore SIGINT.
     argv = ["env", "--default-signal", sys.executable, "-m", "static_container_registry"]
     argv += ["serve", str(tree), "--port", str(port), "--nginx", nginx]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}

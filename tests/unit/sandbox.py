@@ -49,7 +49,7 @@ class Checkout:
         settings = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
-            # Beside what is compared: without, each run would compile all of the project.
+            # Outside the compared tree; without bytecode, each run would compile the whole project.
             "PYTHONPYCACHEPREFIX": f"{self.parent}-bytecode",
             "BUILD_ROOT": str(self.parent / "b"),
             "CACHE_ROOT": str(self.parent / "c"),

@@ -140,7 +140,7 @@ def endless(request):
 
 
 def test_nobody_gets_a_login_that_was_not_given(world, web, monkeypatch):
-    """A login of ``~/.netrc`` is for somebody else who is called alike."""
+    """A login in ``~/.netrc`` was meant for other programs."""
     netrc = world.folder / "netrc"
     netrc.write_text("default login user password hunter2\n")
     netrc.chmod(0o600)
