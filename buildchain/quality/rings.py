@@ -1,4 +1,4 @@
-"""How long the rings of tests took, and which tests most of all; shown when a run ends.
+"""How long the rings of tests took, which tests most of all, what failed; shown when a run ends.
 
 On disk: ``reports/<ring>.xml``, as JUnit does and pytest writes it.
 """
@@ -23,12 +23,14 @@ class Case:
 
     :param file: its module.
     :param seconds: with the fixtures that it was the first to need.
+    :param fault: the first line of why it failed; empty when it did not.
     """
 
     ring: str
     file: str
     name: str
     seconds: float
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,12 @@ class Timetable:
             events.summary("tests", str(self))
 
     def __str__(self) -> str:
-        """Return a table of the rings, and of the slowest tests of all of them."""
+        """Return a table of the rings, the slowest tests of all of them, and what failed."""
         everything = [case for ring in self.rings for case in ring.cases]
         slowest = sorted(everything, key=lambda case: -case.seconds)[:SHOWN]
         rows = [f"{ring.name:<12}{ring.seconds:9.1f} s{len(ring.cases):7}" for ring in self.rings]
         total = sum(ring.seconds for ring in self.rings)
+        failed = [case for case in everything if case.fault]
         return "\n".join(
             [
                 f"{'ring':<12}{'took':>11}{'tests':>7}",
@@ -77,6 +80,8 @@ class Timetable:
                 f"{'in all':<12}{total:9.1f} s{len(everything):7}",
                 f"the {len(slowest)} slowest tests:",
                 *(f"{c.seconds:9.1f} s  {c.ring:<12}{c.file}: {c.name}" for c in slowest),
+                *(["failed:"] if failed else []),
+                *(f"  {c.ring:<12}{c.file}: {c.name}: {c.fault}" for c in failed),
             ]
         )
 
@@ -92,6 +97,15 @@ def cases(ring: str, report: Path) -> tuple[Case, ...]:
             case.get("classname", "").rpartition(".")[2],
             case.get("name", ""),
             float(case.get("time", "0")),
+            _fault(case),
         )
         for case in found
     )
+
+
+def _fault(case: ElementTree.Element) -> str:
+    for kind in ("failure", "error"):
+        found = case.find(kind)
+        if found is not None:
+            return next(iter((found.get("message") or "").splitlines()), "") or kind
+    return ""

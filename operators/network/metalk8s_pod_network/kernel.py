@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from metalk8s_pod_network import difference, filters, packets, script
@@ -90,15 +90,30 @@ class Kernel:
         :raises KernelError: it could not be done.
         """
         if self._shown and self._show_policies() == self._shown:
-            text = script.change(self._table, table)
+            texts = script.change(self._table, table)
         else:
-            text = script.whole(table)
-        if not text:
+            texts = script.whole(table, self._names())
+        if not texts:
             return []
         self._shown = ""
-        self._run(["nft", "-f", "-"], text)
+        try:
+            self._load(texts)
+        except KernelError:
+            # Names are not all: what somebody else has put there under them need not fit.
+            texts = script.anew(table)
+            self._load(texts)
         self._table, self._shown = table, self._show_policies()
-        return [f"{text.count(chr(10))} lines of nft for {filters.TABLE}"]
+        return [f"{''.join(texts).count(chr(10))} lines of nft for {filters.TABLE}"]
+
+    def _load(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._run(["nft", "-f", "-"], text)
+
+    def _names(self) -> script.Names:
+        name = (filters.FAMILY, filters.TABLE)
+        if not self._is_there(*name):
+            return script.Names()
+        return script.read(self._json_object(["nft", "-j", "-t", "list", "table", *name]))
 
     def _show_policies(self) -> str:
         if not self._is_there(filters.FAMILY, filters.TABLE):

@@ -1,8 +1,15 @@
-"""From one table to another: a text for ``nft -f``, which does all of it or nothing."""
+"""From one table to another: texts for ``nft -f``, each of which does all of it or nothing.
+
+The first is the change; a second takes away what nothing asks any more. In one step, a packet on
+its way could meet a set that has just been emptied, and be dropped although it is allowed both
+before and after.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from metalk8s_pod_network.filters import FAMILY, TABLE, Collection, Table
 
@@ -11,23 +18,88 @@ EMPTY = Table({}, {})
 MANY = 500  # entries of one line
 
 
-def whole(table: Table) -> str:
+@dataclass(frozen=True)
+class Names:
+    """What a table has, whoever made it.
+
+    :param collections: kind of each, as ``Collection`` has it; empty when it has flags.
+    """
+
+    chains: frozenset[str] = frozenset()
+    collections: Mapping[str, str] = field(default_factory=dict)
+    maps: frozenset[str] = frozenset()
+
+
+def read(listing: Mapping[str, Any]) -> Names:
+    """Read ``nft -j -t list table``."""
+    items = [next(iter(item.items())) for item in listing.get("nftables", ())]
+    collections = {}
+    for what, value in items:
+        if what in ("set", "map"):
+            kind = _kind(value["type"]) + (f" : {value['map']}" if what == "map" else "")
+            collections[value["name"]] = "" if value.get("flags") else kind
+    return Names(
+        frozenset(value["name"] for what, value in items if what == "chain"),
+        collections,
+        frozenset(value["name"] for what, value in items if what == "map"),
+    )
+
+
+def anew(table: Table) -> tuple[str, ...]:
     """Put a table in the place of whatever is there."""
     # `add` first: what is not there cannot be deleted
-    return "\n".join([f"add table {NAME}", f"delete table {NAME}", f"add table {NAME}",
-                      *_lines(EMPTY, table)]) + "\n"  # fmt: skip
+    start = [f"add table {NAME}", f"delete table {NAME}", f"add table {NAME}"]
+    return _texts([*start, *_changes(EMPTY, table)])
 
 
-def change(before: Table, after: Table) -> str:
-    """Change what differs; empty when nothing does."""
-    return "".join(f"{line}\n" for line in _lines(before, after))
+def whole(table: Table, found: Names) -> tuple[str, ...]:
+    """Put a table in the place of one of which no more is known than names.
+
+    A chain that hooks stays, since the kernel takes one away only after what it asks.
+
+    :param found: what is there.
+    """
+    same = {
+        name
+        for name, collection in table.collections.items()
+        if not collection.flags and found.collections.get(name) == collection.kind
+    }
+    replaced = (found.collections.keys() & table.collections.keys()) - same
+    lines = [f"add table {NAME}", *_chains(table, table.chains)]
+    lines += [f"flush chain {NAME} {name}" for name in sorted(found.chains)]
+    lines += [f"flush {_what(found, name)} {NAME} {name}" for name in sorted(same)]
+    lines += [f"delete {_what(found, name)} {NAME} {name}" for name in sorted(replaced)]
+    empty = {name: Collection(table.collections[name].kind) for name in same}
+    lines += _changes(Table(dict.fromkeys(table.chains, ()), empty), table)
+    gone = found.collections.keys() - table.collections.keys()
+    maps = {name: name in found.maps for name in gone}
+    return _texts(lines, _removals(found.chains - table.chains.keys(), maps))
 
 
-def _lines(before: Table, after: Table) -> Iterator[str]:
-    # What is named has to be there before, and may go after.
-    gone = sorted(before.chains.keys() - after.chains.keys())
-    for name in after.chains.keys() - before.chains.keys():
-        yield f"add chain {NAME} {name}{_hook(after.chains[name])}"
+def change(before: Table, after: Table) -> tuple[str, ...]:
+    """Change what differs; nothing when nothing does."""
+    gone = before.collections.keys() - after.collections.keys()
+    maps = {name: before.collections[name].is_map for name in gone}
+    removals = _removals(before.chains.keys() - after.chains.keys(), maps)
+    return _texts(_changes(before, after), removals)
+
+
+def _texts(*steps: Iterable[str]) -> tuple[str, ...]:
+    texts = ("".join(f"{line}\n" for line in lines) for lines in steps)
+    return tuple(text for text in texts if text)
+
+
+def _kind(words: str | list[str]) -> str:
+    return words if isinstance(words, str) else " . ".join(words)
+
+
+def _what(found: Names, name: str) -> str:
+    return "map" if name in found.maps else "set"
+
+
+def _changes(before: Table, after: Table) -> Iterator[str]:
+    # What is named has to be there before.
+    yield from _chains(after, after.chains.keys() - before.chains.keys())
     for name in after.collections.keys() - before.collections.keys():
         yield _declare(name, after.collections[name])
     yield from _rules(before, after)
@@ -35,10 +107,22 @@ def _lines(before: Table, after: Table) -> Iterator[str]:
         if not collection.flags:
             old = before.collections.get(name, Collection(collection.kind))
             yield from _entries(name, old.entries, collection.entries, is_map=collection.is_map)
+
+
+def _removals(chains: Iterable[str], collections: Mapping[str, bool]) -> Iterator[str]:
+    """Take away what nothing names any more.
+
+    :param collections: whether it is a map, by name.
+    """
+    gone = sorted(chains)
     yield from (f"flush chain {NAME} {name}" for name in gone)
-    for name in before.collections.keys() - after.collections.keys():
-        yield f"delete {'map' if before.collections[name].is_map else 'set'} {NAME} {name}"
+    for name, is_map in sorted(collections.items()):
+        yield f"delete {'map' if is_map else 'set'} {NAME} {name}"
     yield from (f"delete chain {NAME} {name}" for name in gone)
+
+
+def _chains(table: Table, names: Iterable[str]) -> Iterator[str]:
+    return (f"add chain {NAME} {name}{_hook(table.chains[name])}" for name in names)
 
 
 def _rules(before: Table, after: Table) -> Iterator[str]:

@@ -7,6 +7,7 @@ needs the device, and what others have made stays theirs.
 from __future__ import annotations
 
 import json
+import re
 
 from metalk8s_pod_network.kernel import KernelError
 from metalk8s_pod_network.settings import DEVICE, PROTOCOL
@@ -24,6 +25,8 @@ class FakeKernel:
         self.rules, self.neighbours, self.forwarding = {}, {}, {}
         self.table = None
         self.policies = []
+        # somebody else has chains of our names, which hook elsewhere
+        self.alien = False
         self.lines = []
 
     def run(self, argv, text=""):
@@ -184,6 +187,8 @@ class FakeKernel:
         if "list" in argv:
             return "\n".join(self.policies)
         self.lines += text.splitlines()
+        if self.alien and "delete table" not in text:
+            raise KernelError("Device or resource busy")
         for line in text.splitlines():
             self.policies = [] if line == "delete table ip metalk8s_policies" else self.policies
             self.policies = [*self.policies, line]
@@ -196,6 +201,10 @@ class FakeKernel:
             own = [{"table": {"family": "ip", "name": "metalk8s_pods"}}] * bool(self.table)
             own += [{"table": {"family": "ip", "name": "metalk8s_policies"}}] * bool(self.policies)
             return json.dumps({"nftables": [{"table": {"family": "ip", "name": "nat"}}, *own]})
+        if argv[-1] == "metalk8s_policies":
+            lines = "\n".join(self.policies)
+            found = re.findall(r"^add chain ip metalk8s_policies (\w+)", lines, re.MULTILINE)
+            return json.dumps({"nftables": [{"chain": {"name": name}} for name in found]})
         if "list" in argv:
             return json.dumps({"nftables": [{"metainfo": {}}, *self.table]})
         for command in json.loads(text)["nftables"]:

@@ -313,12 +313,22 @@ def test_a_table_is_written_once_and_mended(bed):
     assert not bed.fake.lines
     bed.fake.policies = bed.fake.policies[:-1]
     bed.agent.compare()
-    assert "delete table ip metalk8s_policies" in bed.fake.lines
+    assert "flush chain ip metalk8s_policies ingress" in bed.fake.lines
     bed.fake.lines.clear()
     sandbox(bed, "10.233.0.5", "shop/web")
     bed.agent.compare()
     assert bed.fake.lines, "a new pod"
-    assert "delete table ip metalk8s_policies" not in bed.fake.lines, "more than what is different"
+    everything = "flush chain ip metalk8s_policies ingress"
+    assert everything not in bed.fake.lines, "more than what is different"
+
+
+def test_a_table_that_does_not_fit_is_replaced(bed):
+    """A chain of our name that hooks elsewhere, for one, cannot become ours."""
+    bed.fake.alien = True
+    known(bed, WEB)
+    assert bed.agent.compare()
+    assert "delete table ip metalk8s_policies" in bed.fake.policies
+    assert bed.agent.compare()
 
 
 def test_a_file_that_is_written_is_heard_of(bed):

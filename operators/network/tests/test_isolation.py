@@ -22,6 +22,15 @@ pytestmark = pytest.mark.integration
 NEW, PORT = "10.233.1.9", 7777
 TABLE = ("nft", "list", "table", "ip", "metalk8s_policies")
 SHOP = {"metadata": {"name": "shop", "labels": {"name": "shop"}}}
+# What has names of ours and is something else.
+STRANGER = """
+delete table ip metalk8s_policies
+table ip metalk8s_policies {
+    set known { type inet_service; }
+    map strange { type ipv4_addr : verdict; flags interval; elements = { 10.0.0.0/8 : drop }; }
+    chain ingress { type filter hook input priority 0; counter; }
+}
+"""
 DENY = {"metadata": {"name": "deny", "namespace": "shop"}, "spec": {"podSelector": {}}}
 ALLOW = {
     "metadata": {"name": "allow", "namespace": "shop"},
@@ -217,8 +226,9 @@ def test_a_dead_agent_leaves_its_rules(site, policies):
         ("nft", "delete", "table", "ip", "metalk8s_policies"),
         ("nft", "flush", "map", "ip", "metalk8s_policies", "ingress_pods"),
         ("nft", "flush", "chain", "ip", "metalk8s_policies", "ingress"),
+        ("nft", STRANGER),
     ],
-    ids=" ".join,
+    ids=lambda argv: " ".join(argv) if STRANGER not in argv else "names that are something else",
 )
 def test_what_somebody_took_away_is_back(site, policies, destroy):
     policies.put(DENY)

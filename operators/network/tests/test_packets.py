@@ -43,7 +43,7 @@ def yard(namespaces):
 
 def test_without_policies_everything_arrives(yard):
     for machine in MACHINES:
-        yard.load(machine, script.whole(table([], [], [], machine)))
+        yard.load(machine, script.anew(table([], [], [], machine)))
     assert yard.arrive(PAIRS) == set(CONNECTIONS)
 
 
@@ -51,14 +51,16 @@ def test_packets_pass_as_the_api_says(yard):
     """One table after another, each by what is different; connections of before are still there."""
     before = {machine: table([], [], [], machine) for machine in MACHINES}
     for machine in MACHINES:
-        yard.load(machine, script.whole(before[machine]))
+        yard.load(machine, script.anew(before[machine]))
     for seed in range(SETS):
         found = cluster(random.Random(seed))
         for machine in MACHINES:
             after = table(*found, machine)
             listed = yard.load(machine, script.change(before[machine], after))
             if seed % 5 == 0:
-                assert canonical(yard.load(machine, script.whole(after))) == canonical(listed)
+                again = yard.load(machine, script.whole(after, yard.names(machine)))
+                assert canonical(again) == canonical(listed)
+                assert canonical(yard.load(machine, script.anew(after))) == canonical(listed)
             before[machine] = after
         api = Reference(*found, MACHINES)
         expected = {flow for flow in CONNECTIONS if api.permits(*flow)}
@@ -92,7 +94,7 @@ CLUSTER = [
 def let(yard, *specs):
     """Let these policies hold, from nothing, on both machines."""
     for machine in MACHINES:
-        yard.load(machine, script.whole(made(machine, *specs)))
+        yard.load(machine, script.anew(made(machine, *specs)))
 
 
 def made(machine, *specs):
@@ -135,8 +137,11 @@ def test_a_change_is_one_step(yard):
     try:
         for number, (before, after) in enumerate(itertools.pairwise(tables * 13)):
             # as an agent that has just begun does it, from time to time
-            text = script.change(before, after) if number % 3 else script.whole(after)
-            yard.inside("one", "nft", "-f", "-", text=text)
+            texts = script.change(before, after)
+            if number % 3 == 0:
+                texts = script.whole(after, yard.names("one"))
+            for text in texts:
+                yard.inside("one", "nft", "-f", "-", text=text)
             listen(yard, heard)
     finally:
         stop.set()

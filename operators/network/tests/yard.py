@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import json
 import os
 import select
 import socket
@@ -20,6 +21,7 @@ import threading
 import time
 from pathlib import Path
 
+from metalk8s_pod_network import script
 from policy_sets import HERE, MACHINES, OUTSIDE, PORTS, THERE
 from site_ import CLONE_NEWNET, run
 
@@ -78,10 +80,16 @@ class Yard:
     def inside(self, place, *argv, text="", check=True):
         return run("ip", "netns", "exec", self.name(place), *argv, text=text, check=check)
 
-    def load(self, machine, text):
-        """Give text to ``nft``, and return the table as it is then."""
-        self.inside(machine, "nft", "-f", "-", text=text)
+    def load(self, machine, texts):
+        """Give texts to ``nft``, and return the table as it is then."""
+        for text in texts:
+            self.inside(machine, "nft", "-f", "-", text=text)
         return self.inside(machine, "nft", "-s", "list", "table", "ip", "metalk8s_policies")
+
+    def names(self, machine):
+        """Return what the table has, as an agent that has just begun sees it."""
+        words = ("nft", "-j", "-t", "list", "table", "ip", "metalk8s_policies")
+        return script.read(json.loads(self.inside(machine, *words, check=False) or "{}"))
 
     def _lay(self):
         for place in dict.fromkeys(PLACES.values()):

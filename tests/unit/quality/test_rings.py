@@ -52,3 +52,22 @@ def test_no_more_than_the_slowest(tmp_path, recorded):
     lines = recorded.lines[-1].splitlines()
     assert len(lines) == 3 + 1 + rings.SHOWN
     assert [lines[4].split()[-1], lines[-1].split()[-1]] == ["n99", "n70"]
+
+
+def test_what_failed_is_told_last(tmp_path, recorded):
+    """Since the end is what is left of a long transcript."""
+    report = tmp_path / "unit.xml"
+    row = '<testcase classname="t.a" name="{}" time="1">{}</testcase>'
+    with Timetable().ring("unit", report):
+        rows = (
+            row.format("one", '<failure message="assert 1 == 2&#10;more">trace</failure>'),
+            row.format("two", "<skipped />"),
+            row.format("three", "<error>trace</error>"),
+        )
+        report.write_text(f"<testsuite>{''.join(rows)}</testsuite>")
+    lines = recorded.lines[-1].splitlines()
+    assert [line.split() for line in lines[-3:]] == [
+        ["failed:"],
+        ["unit", "a:", "one:", "assert", "1", "==", "2"],
+        ["unit", "a:", "three:", "error"],
+    ]
