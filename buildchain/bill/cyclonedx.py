@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from buildchain.bill.bill import FILE, IMAGE, Bill, Component
@@ -21,9 +22,14 @@ def document(bill: Bill) -> str:
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import Component as Model
     from cyclonedx.model.component import ComponentType
+    from cyclonedx.model.dependency import Dependency
     from cyclonedx.output.json import JsonV1Dot6
 
     medium = Model(name=bill.name, version=bill.version, type=ComponentType.PLATFORM, bom_ref=ROOT)
+
+    def depends(on: Model, refs: Iterable[str]) -> Dependency:
+        return Dependency(on.bom_ref, [Dependency(parts[ref].bom_ref) for ref in refs])
+
     parts = {component.ref: _component(component) for component in bill.components}
     bom = Bom(
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, bill.identity),
@@ -31,12 +37,12 @@ def document(bill: Bill) -> str:
             component=medium, timestamp=datetime.datetime.fromtimestamp(bill.epoch, datetime.UTC)
         ),
         components=parts.values(),
+        # `register_dependency` reads all of them again for each.
+        dependencies=[
+            depends(medium, [each.ref for each in bill.components if each.is_on_medium]),
+            *(depends(parts[each.ref], each.contains) for each in bill.components),
+        ],
     )
-    on_medium = [parts[component.ref] for component in bill.components if component.is_on_medium]
-    bom.register_dependency(medium, on_medium)
-    for component in bill.components:
-        inside = [parts[ref] for ref in component.contains]
-        bom.register_dependency(parts[component.ref], inside)
     text = json.loads(JsonV1Dot6(bom).output_as_string())
     return json.dumps(text, indent=1, sort_keys=True) + "\n"
 

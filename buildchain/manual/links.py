@@ -81,14 +81,9 @@ def read(text: str) -> Page:
     return page
 
 
-def used(text: str, kind: str) -> list[str]:
-    """Return what a file loads: a page or a stylesheet, by how its name ends."""
-    if kind == ".css":
-        return [first or second for first, second in IN_STYLES.findall(text)]
-    if kind != ".html":
-        return []
-    page = read(text)
-    return page.loaded + [one for style in page.styles for one in used(style, ".css")]
+def used(style: str) -> list[str]:
+    """Return what a stylesheet loads."""
+    return [first or second for first, second in IN_STYLES.findall(style)]
 
 
 @dataclass
@@ -135,10 +130,12 @@ class Site:
             waiting += [inside(name, one)[0] for one in found if not ELSEWHERE.match(one)]
 
     def _used(self, name: str) -> list[str]:
-        path = self.folder / name
-        if path.suffix not in {".html", ".css"}:
-            return []
-        return used(path.read_text(encoding="utf-8"), path.suffix)
+        if name in self.pages:
+            page = self.pages[name]
+            return page.loaded + [one for style in page.styles for one in used(style)]
+        if name.endswith(".css"):
+            return used((self.folder / name).read_text(encoding="utf-8"))
+        return []
 
     def _look(self, name: str, page: Page) -> None:
         if name not in self.reached:

@@ -261,7 +261,8 @@ def task_test() -> Iterator[Task]:
             "unit",
             root,
             "tests/unit",
-            (*PARALLEL, "--dist=loadfile", *COVERAGE),
+            # In the order of its conftest: what takes longest begins first.
+            (*PARALLEL, "--dist=loadfile", "--no-loadscope-reorder", *COVERAGE),
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),

@@ -30,6 +30,29 @@ EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "40"))  # of each property; m
 hypothesis.settings.register_profile("unit", deadline=None, max_examples=EXAMPLES, database=None)
 hypothesis.settings.load_profile("unit")
 
+# Modules that take a minute and more, longest first: begun last, one of them would keep one
+# processor busy for minutes while the other has nothing to do.
+LONG = (
+    "test_increments.py",
+    "signatures/test_run.py",
+    "test_dodo.py",
+    "release/test_run.py",
+    "publication/test_remote.py",
+    "store/test_secrets.py",
+    "core/test_roots.py",
+    "store/test_pull.py",
+    "test_verify_repair.py",
+    "salt/test_enrolment.py",
+    "updates/test_kill.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the modules first that take longest."""
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path, len(LONG)))
+
 
 @pytest.fixture(autouse=True)
 def _clean_machine(

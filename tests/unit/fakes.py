@@ -4,10 +4,10 @@ from __future__ import annotations
 
 # Writes a small but real image of a tree, as xorrisofs would; DAMAGE leaves a file out.
 MKISOFS = """
-import io, pathlib, pycdlib
 if "--version" in argv:
     print({version!r})
     sys.exit(0)
+import io, pathlib, pycdlib
 words = argv[: argv.index("--")] if "--" in argv else argv
 root, output = pathlib.Path(words[-1]), argv[argv.index("-output") + 1]
 print("xorriso : UPDATE :  50.00% done")
@@ -34,20 +34,20 @@ def mkisofs(*, version: str = "xorriso 1.5.4", damage: str = "") -> str:
 
 # An export is what the fake engine (or a test) left in FOLDER under the image's reference.
 SKOPEO = """
-import pathlib, shutil
 if "--version" in argv:
     print("skopeo version 9.9.9")
     sys.exit(0)
+import pathlib, shutil
 source = argv[-2].removeprefix("docker-daemon:").replace("/", "_")
 shutil.copytree(pathlib.Path({folder!r}) / source, argv[-1].removeprefix("dir:"))
 """
 
 # The metadata of packages that are called after what they are.
 CREATEREPO = """
-import gzip, hashlib, pathlib
 if "--version" in argv:
     print("Version: 9.9.9")
     sys.exit(0)
+import gzip, hashlib, pathlib
 folder = pathlib.Path(argv[-1])
 (folder / "repodata").mkdir()
 def rpm(path):
@@ -72,10 +72,10 @@ digest = hashlib.sha256(primary.read_bytes()).hexdigest()
 
 # Indexes of packages whose content is the name they have in the archive.
 FTPARCHIVE = """
-import hashlib, pathlib
 if "--version" in argv:
     print("apt 9.9.9")
     sys.exit(0)
+import hashlib, pathlib
 folder = pathlib.Path(argv[-1])
 files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
 sha = lambda path: hashlib.sha256(path.read_bytes()).hexdigest()
@@ -93,12 +93,11 @@ for path in files if "packages" in argv else ():
 
 # A package provides its name and needs nothing.
 RPM = """
-import pathlib
 if "--version" in argv:
     print("RPM version 9.9.9")
 elif "PROVIDE" in argv[argv.index("--queryformat") + 1]:
     for path in argv[argv.index("--package") + 1:]:
-        name = pathlib.Path(path).name.rsplit("-", 2)[0]
+        name = os.path.basename(path).rsplit("-", 2)[0]
         print(name, name)
 """
 
@@ -107,11 +106,12 @@ DPKG_DEB = """
 if argv[0] == "--field":
     stem = os.path.splitext(os.path.basename(argv[-1]))[0]
     sys.exit(print(f"Package: {stem}\\nVersion: 1"))
-import pathlib
-deb, root = map(pathlib.Path, argv[-2:])
-for path in (f"usr/share/gocode/src/{deb.stem}.go", f"usr/share/doc/{deb.stem}/copyright"):
-    (root / path).parent.mkdir(parents=True, exist_ok=True)
-    (root / path).write_text(deb.name)
-(root / "usr/bin").mkdir(exist_ok=True)
-(root / "usr/bin" / deb.stem).touch()
+name = os.path.basename(argv[-2])
+stem = os.path.splitext(name)[0]
+for path, text in ((f"usr/share/gocode/src/{stem}.go", name),
+                   (f"usr/share/doc/{stem}/copyright", name), (f"usr/bin/{stem}", "")):
+    path = os.path.join(argv[-1], path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as stream:
+        stream.write(text)
 """

@@ -24,14 +24,17 @@ TELL = "if '--version' in argv:\n    print('version 99.9.9')\n    sys.exit(0)\n"
 # The checkout is clean; what it tracks is for git itself to say. git.json: word to other answer;
 # clone/: what a clone has.
 GIT = f"""
-import json, pathlib, shutil
-answers = pathlib.Path(sys.argv[0]).with_name("git.json")
-for word, answer in json.loads(answers.read_text()).items() if answers.exists() else ():
-    if word in argv:
-        print(answer)
-        sys.exit(0)
+folder = os.path.dirname(sys.argv[0])
+if os.path.exists(os.path.join(folder, "git.json")):
+    import json
+    with open(os.path.join(folder, "git.json")) as stream:
+        for word, answer in json.load(stream).items():
+            if word in argv:
+                print(answer)
+                sys.exit(0)
 if "clone" in argv:
-    shutil.copytree(answers.with_name("clone"), argv[-1])
+    import shutil
+    shutil.copytree(os.path.join(folder, "clone"), argv[-1])
     sys.exit(0)
 if "ls-files" in argv:
     os.execv({shutil.which("git")!r}, ["git", *argv])

@@ -4,6 +4,7 @@ import json
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from buildchain.bill import bill, cyclonedx, spdx
 from buildchain.core.errors import ContentError
@@ -150,3 +151,23 @@ def test_what_is_no_spdx_is_refused():
     with pytest.raises(ContentError, match="the SPDX document of Demo is not valid") as caught:
         spdx.document(made(files={"product.txt": "short"}))
     assert "64 lowercase hexadecimal digits" in caught.value.details
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda found: found.packages.append(found.packages[-1]), "2 parts are called SPDXRef-"),
+        (lambda found: found.packages.pop(), "nothing is called SPDXRef-"),
+        (lambda found: setattr(found.packages[-1], "spdx_id", "SPDXRef-a_b"), "is no SPDX id"),
+        (lambda found: setattr(found.creation_info, "document_namespace", "x"), "namespace"),
+    ],
+    ids=["twice", "missing", "its name", "where it was made"],
+)
+def test_what_spdx_would_refuse(change, problem):
+    """The library's judgement of the whole, which takes long with many parts, is the same."""
+    found = spdx._document(made())
+    assert (spdx._problems(found), validate_full_spdx_document(found)) == ([], [])
+    change(found)
+    assert problem in " ".join(spdx._problems(found))
+    # It does not mind a name that is there twice.
+    assert validate_full_spdx_document(found) or problem.startswith("2 parts")
