@@ -12,7 +12,7 @@ from metalk8s_operators.informer import Informer
 from metalk8s_operators.report import say
 
 from metalk8s_ingress import objects
-from metalk8s_ingress.objects import Ingress, IngressClass, Node, Service, Subset
+from metalk8s_ingress.objects import Ingress, IngressClass, Node, Service, Status, Subset
 
 Kept = TypeVar("Kept")
 API = "/apis/networking.k8s.io/v1"
@@ -20,13 +20,10 @@ API = "/apis/networking.k8s.io/v1"
 
 @dataclass(frozen=True)
 class Seen:
-    """Everything, at one moment, by ``namespace/name`` or name.
-
-    :param addresses: where the status of Ingresses says that they are reached.
-    """
+    """Everything, at one moment, by ``namespace/name`` or name."""
 
     ingresses: Mapping[str, Ingress]
-    addresses: Mapping[str, tuple[str, ...]]
+    statuses: Mapping[str, Status]
     classes: Mapping[str, IngressClass]
     services: Mapping[str, Service]
     endpoints: Mapping[str, tuple[Subset, ...]]
@@ -80,5 +77,5 @@ class Cluster:
         return sum(one.errors for one in self._all)
 
 
-def _both(item: dict[str, Any]) -> tuple[Ingress, tuple[str, ...]]:
-    return objects.ingress(item), objects.addresses(item)
+def _both(item: dict[str, Any]) -> tuple[Ingress, Status]:
+    return objects.ingress(item), objects.status(item)

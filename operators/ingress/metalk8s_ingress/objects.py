@@ -139,10 +139,25 @@ def ingress(item: Mapping[str, Any]) -> Ingress:
     )
 
 
-def addresses(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keep of an Ingress where its status says that it is reached."""
+@dataclass(frozen=True)
+class Status:
+    """Of an Ingress, what its status says.
+
+    :param version: another one after each change of anything of the Ingress.
+    :param addresses: where it is reached.
+    """
+
+    version: str = ""
+    addresses: tuple[str, ...] = ()
+
+
+def status(item: Mapping[str, Any]) -> Status:
+    """Keep of an Ingress its status."""
     balancer = (item.get("status") or {}).get("loadBalancer") or {}
-    return tuple(str(one.get("ip") or "") for one in balancer.get("ingress") or [])
+    return Status(
+        str(item["metadata"].get("resourceVersion") or ""),
+        tuple(str(one.get("ip") or "") for one in balancer.get("ingress") or []),
+    )
 
 
 def ingress_class(item: Mapping[str, Any]) -> IngressClass:

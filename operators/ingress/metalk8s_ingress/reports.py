@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import time
 from collections.abc import Mapping
 from ipaddress import ip_address
 
@@ -12,12 +13,15 @@ from metalk8s_operators.report import say
 
 from metalk8s_ingress.cluster import API, Seen
 from metalk8s_ingress.model import Model, Problem
-from metalk8s_ingress.objects import Ingress
+from metalk8s_ingress.objects import Ingress, Status
 from metalk8s_ingress.settings import Settings
 
 MERGE = "application/merge-patch+json"
 REASON = "Rejected"
 LONGEST = 1000  # characters of an Event's message; the API takes 1024
+# Seconds without a change of an Ingress before its status is written: who has just read it may be
+# about to write it, and would be refused.
+QUIET = 1.0
 EVENTS = 20  # for an Ingress, between two of its changes
 
 
@@ -30,10 +34,12 @@ class Reports:
     def __init__(self, settings: Settings, client: Client) -> None:
         self._settings, self._client = settings, client
         self._said: set[Problem] = set()
+        # Ingresses whose status is to be another: what it is, and since when they rest.
+        self._resting: dict[str, tuple[Status, float]] = {}
         self.errors = 0
 
     def tell(self, seen: Seen, model: Model, problems: list[Problem]) -> bool:
-        """Tell what is new; return whether the API server took all of it."""
+        """Tell what is new; return whether the API server has all of it."""
         machines = self._machines(seen)
         self._said &= set(problems)
         if not machines:
@@ -45,11 +51,7 @@ class Reports:
         found = {seen.nodes[name].at(self._settings.plane) for name in machines}
         wanted = tuple(sorted(filter(None, found), key=_number))
         ingresses = {one.key: one for one in model.accepted}
-        late = [
-            self._status(one, wanted)
-            for key, one in ingresses.items()
-            if wanted and seen.addresses.get(key, ()) != wanted
-        ]
+        late = self._statuses(ingresses, seen.statuses, wanted) if wanted else []
         late += [
             self._event(ingresses[one.ingress], one)
             for one in _few(problems)
@@ -67,6 +69,22 @@ class Reports:
                 if node in seen.nodes
             }
         )
+
+    def _statuses(
+        self, ingresses: Mapping[str, Ingress], known: Mapping[str, Status], wanted: tuple[str, ...]
+    ) -> list[bool]:
+        """Write those that are to be others; return of each whether the API server has it."""
+        now, before = time.monotonic(), self._resting
+        found = {key: known.get(key, Status()) for key in ingresses}
+        self._resting = {
+            key: before[key] if key in before and before[key][0] == status else (status, now)
+            for key, status in found.items()
+            if status.addresses != wanted
+        }
+        return [
+            now - since >= QUIET and self._status(ingresses[key], wanted)
+            for key, (_, since) in self._resting.items()
+        ]
 
     def _status(self, one: Ingress, wanted: tuple[str, ...]) -> bool:
         path = f"{API}/namespaces/{one.namespace}/ingresses/{one.name}/status"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from metalk8s_ingress import objects, reports, settings
@@ -133,26 +134,60 @@ def test_it_begins_without_any_ingress(start):
     assert secrets.wanted == {"a/c"}
 
 
-def test_what_nobody_could_say_yet_is_said_later(start):
+class Client:
+    def __init__(self):
+        self.sent = []
+
+    def write(self, method, path, document, content=""):
+        self.sent.append((method, path.rpartition("/")[2]))
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Tell the time as an object with ``now``."""
+    found = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(reports.time, "monotonic", lambda: found.now)
+    return found
+
+
+def test_what_nobody_could_say_yet_is_said_later(start, clock):
     """Before its pod is ready, no machine speaks."""
-    sent = []
-
-    class Client:
-        def write(self, method, path, document, content=""):
-            sent.append((method, path.rpartition("/")[2]))
-
     controller, _, cluster, *_ = start([site(1, "a.example")])
     chosen = controller._settings  # as the program has it
-    speaks = reports.Reports(chosen, Client())
+    client = Client()
+    speaks, sent = reports.Reports(chosen, client), client.sent
     seen, one = cluster.told, cluster.told.ingresses["shop/n01"]
     problem = Problem("shop/n01", "it is bad")
     made = Model(accepted=[one])
     assert speaks.tell(seen, made, [problem])
     assert not sent
     seen.endpoints["a/b"] = (objects.Subset((("192.0.2.1", "one"),), ()),)
+    speaks.tell(seen, made, [problem])
+    clock.now += reports.QUIET
     assert speaks.tell(seen, made, [problem])
-    assert speaks.tell(seen, made, [problem])
-    assert sent.count(("POST", "events")) == 1
+    assert sent == [("POST", "events"), ("PATCH", "status")]
+
+
+def test_a_status_waits_until_nobody_changes_its_ingress(start, clock):
+    """Who reads an Ingress and writes it at once is not refused for our word in between."""
+    controller, _, cluster, *_ = start([site(1, "a.example")])
+    client, seen = Client(), cluster.told
+    speaks = reports.Reports(controller._settings, client)
+    seen.endpoints["a/b"] = (objects.Subset((("192.0.2.1", "one"),), ()),)
+    made = Model(accepted=[seen.ingresses["shop/n01"]])
+    for version in range(5):
+        seen.statuses["shop/n01"] = objects.Status(str(version), ("169.1.1.1",))
+        assert not speaks.tell(seen, made, [])
+        clock.now += reports.QUIET * 0.9
+        assert not speaks.tell(seen, made, []), "it is asked again"
+    assert not client.sent
+    clock.now += reports.QUIET
+    assert speaks.tell(seen, made, [])
+    assert client.sent == [("PATCH", "status")]
+    seen.statuses["shop/n01"] = objects.Status("9", ("192.0.2.1",))
+    clock.now += reports.QUIET
+    assert speaks.tell(seen, made, [])
+    assert client.sent == [("PATCH", "status")]
 
 
 def test_it_begins_when_it_knows_all(start):
