@@ -45,9 +45,8 @@ def document(bill: Bill) -> str:
 def _problems(document: Document) -> list[str]:
     """Say what is not valid.
 
-    The library judges each part. What names what is looked up here: the library reads the whole
-    document again for each name, which took half of the time of the bill. The test of the ISO lets
-    it judge all of it.
+    The library judges each part. References between parts are checked here, because the library
+    reads the whole document again for each of them. The test of the ISO lets it judge all at once.
     """
     from spdx_tools.spdx.validation.creation_info_validator import validate_creation_info
     from spdx_tools.spdx.validation.package_validator import validate_packages

@@ -81,7 +81,8 @@ class Timetable:
                 f"the {len(slowest)} slowest tests:",
                 *(f"{c.seconds:9.1f} s  {c.ring:<12}{c.file}: {c.name}" for c in slowest),
                 *(["failed:"] if failed else []),
-                *(f"  {c.ring:<12}{c.file}: {c.name}: {c.fault}" for c in failed),
+                *(f"  {c.ring:<12}{c.file}: {c.name}: {c.fault}" for c in failed[:SHOWN]),
+                *([f"  and {len(failed) - SHOWN} more"] if len(failed) > SHOWN else []),
             ]
         )
 

@@ -30,8 +30,8 @@ EXAMPLES = int(os.environ.get("METALK8S_EXAMPLES", "40"))  # of each property; m
 hypothesis.settings.register_profile("unit", deadline=None, max_examples=EXAMPLES, database=None)
 hypothesis.settings.load_profile("unit")
 
-# Modules that take a minute and more, longest first: begun last, one of them would keep one
-# processor busy for minutes while the other has nothing to do.
+# The modules that take longest: begun last, one of them would keep one processor busy for minutes
+# while the other has nothing to do.
 LONG = (
     "test_increments.py",
     "signatures/test_run.py",

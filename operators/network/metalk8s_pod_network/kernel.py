@@ -95,21 +95,23 @@ class Kernel:
             texts = script.whole(table, self._names())
         if not texts:
             return []
-        self._shown = ""
+        self._shown, problems = "", []
         try:
             self._load(texts)
-        except KernelError:
+        except KernelError as error:
             # Names are not all: what somebody else has put there under them need not fit.
+            problems = [f"made anew, since {error}"]
             texts = script.anew(table)
             self._load(texts)
         self._table, self._shown = table, self._show_policies()
-        return [f"{''.join(texts).count(chr(10))} lines of nft for {filters.TABLE}"]
+        lines = "".join(texts).count("\n")
+        return [*problems, f"{lines} lines of nft for {filters.TABLE}"]
 
     def _load(self, texts: Iterable[str]) -> None:
         for text in texts:
             self._run(["nft", "-f", "-"], text)
 
-    def _names(self) -> script.Names:
+    def _names(self) -> script.Names | None:
         name = (filters.FAMILY, filters.TABLE)
         if not self._is_there(*name):
             return script.Names()

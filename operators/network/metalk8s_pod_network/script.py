@@ -1,8 +1,8 @@
 """From one table to another: texts for ``nft -f``, each of which does all of it or nothing.
 
-The first is the change; a second takes away what nothing asks any more. In one step, a packet on
-its way could meet a set that has just been emptied, and be dropped although it is allowed both
-before and after.
+The first is the change; the next ones empty chains that are no longer used, and remove them with
+their sets. In one step, a packet on its way could meet a set that has just been emptied, and be
+dropped although it is allowed both before and after.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from metalk8s_pod_network.filters import FAMILY, TABLE, Collection, Table
 NAME = f"{FAMILY} {TABLE}"
 EMPTY = Table({}, {})
 MANY = 500  # entries of one line
+OURS = {"metainfo", "table", "chain", "rule", "set", "map"}  # what nft lists of our tables
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,11 @@ class Names:
     maps: frozenset[str] = frozenset()
 
 
-def read(listing: Mapping[str, Any]) -> Names:
-    """Read ``nft -j -t list table``."""
+def read(listing: Mapping[str, Any]) -> Names | None:
+    """Read ``nft -j -t list table``; ``None``: it has more than a table of ours ever has."""
     items = [next(iter(item.items())) for item in listing.get("nftables", ())]
+    if not {what for what, _ in items} <= OURS:
+        return None
     collections = {}
     for what, value in items:
         if what in ("set", "map"):
@@ -52,13 +55,15 @@ def anew(table: Table) -> tuple[str, ...]:
     return _texts([*start, *_changes(EMPTY, table)])
 
 
-def whole(table: Table, found: Names) -> tuple[str, ...]:
+def whole(table: Table, found: Names | None) -> tuple[str, ...]:
     """Put a table in the place of one of which no more is known than names.
 
     A chain that hooks stays, since the kernel takes one away only after what it asks.
 
-    :param found: what is there.
+    :param found: what is there; ``None``: what cannot become ours.
     """
+    if found is None:
+        return anew(table)
     same = {
         name
         for name, collection in table.collections.items()
@@ -73,7 +78,7 @@ def whole(table: Table, found: Names) -> tuple[str, ...]:
     lines += _changes(Table(dict.fromkeys(table.chains, ()), empty), table)
     gone = found.collections.keys() - table.collections.keys()
     maps = {name: name in found.maps for name in gone}
-    return _texts(lines, _removals(found.chains - table.chains.keys(), maps))
+    return _texts(lines, *_removals(found.chains - table.chains.keys(), maps))
 
 
 def change(before: Table, after: Table) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ def change(before: Table, after: Table) -> tuple[str, ...]:
     gone = before.collections.keys() - after.collections.keys()
     maps = {name: before.collections[name].is_map for name in gone}
     removals = _removals(before.chains.keys() - after.chains.keys(), maps)
-    return _texts(_changes(before, after), removals)
+    return _texts(_changes(before, after), *removals)
 
 
 def _texts(*steps: Iterable[str]) -> tuple[str, ...]:
@@ -89,8 +94,8 @@ def _texts(*steps: Iterable[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-def _kind(words: str | list[str]) -> str:
-    return words if isinstance(words, str) else " . ".join(words)
+def _kind(words: object) -> str:
+    return " . ".join(map(str, words)) if isinstance(words, list) else str(words)
 
 
 def _what(found: Names, name: str) -> str:
@@ -109,16 +114,22 @@ def _changes(before: Table, after: Table) -> Iterator[str]:
             yield from _entries(name, old.entries, collection.entries, is_map=collection.is_map)
 
 
-def _removals(chains: Iterable[str], collections: Mapping[str, bool]) -> Iterator[str]:
-    """Take away what nothing names any more.
+def _removals(
+    chains: Iterable[str], collections: Mapping[str, bool]
+) -> tuple[list[str], list[str]]:
+    """Empty chains that nothing names any more; then take them away, with sets and maps.
 
     :param collections: whether it is a map, by name.
     """
     gone = sorted(chains)
-    yield from (f"flush chain {NAME} {name}" for name in gone)
-    for name, is_map in sorted(collections.items()):
-        yield f"delete {'map' if is_map else 'set'} {NAME} {name}"
-    yield from (f"delete chain {NAME} {name}" for name in gone)
+    sets = [
+        f"delete {'map' if is_map else 'set'} {NAME} {name}"
+        for name, is_map in sorted(collections.items())
+    ]
+    return (
+        [f"flush chain {NAME} {name}" for name in gone],
+        [*sets, *(f"delete chain {NAME} {name}" for name in gone)],
+    )
 
 
 def _chains(table: Table, names: Iterable[str]) -> Iterator[str]:

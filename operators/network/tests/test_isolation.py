@@ -31,6 +31,7 @@ table ip metalk8s_policies {
     chain ingress { type filter hook input priority 0; counter; }
 }
 """
+MORE = "add counter ip metalk8s_policies strange"
 DENY = {"metadata": {"name": "deny", "namespace": "shop"}, "spec": {"podSelector": {}}}
 ALLOW = {
     "metadata": {"name": "allow", "namespace": "shop"},
@@ -227,6 +228,7 @@ def test_a_dead_agent_leaves_its_rules(site, policies):
         ("nft", "flush", "map", "ip", "metalk8s_policies", "ingress_pods"),
         ("nft", "flush", "chain", "ip", "metalk8s_policies", "ingress"),
         ("nft", STRANGER),
+        ("nft", MORE),
     ],
     ids=lambda argv: " ".join(argv) if STRANGER not in argv else "names that are something else",
 )
