@@ -61,6 +61,8 @@ COVERAGE = (
 )
 # A process for each processor; more than a few would wait for the disk and the engine.
 PARALLEL = ("--numprocesses=auto", "--maxprocesses=4")
+# In the order of their conftest: what takes longest begins first.
+UNIT = (*PARALLEL, "--dist=loadfile", "--no-loadscope-reorder")
 # Tests of one module share what is dear to make; conftest.py says which modules do, too.
 GROUPED = (*PARALLEL, "--dist=loadgroup", "--no-loadscope-reorder")
 # What the rings of the operators start a real API server from.
@@ -261,8 +263,7 @@ def task_test() -> Iterator[Task]:
             "unit",
             root,
             "tests/unit",
-            # In the order of its conftest: what takes longest begins first.
-            (*PARALLEL, "--dist=loadfile", "--no-loadscope-reorder", *COVERAGE),
+            UNIT,
             checks("git", "gpg", "gpgv"),
         ),
         ("registry", registry, "tests", (), checks(*CLIENTS)),
@@ -304,6 +305,8 @@ def _soak(context: Context) -> None:
     # The stations of a journey only make sense together.
     _run_tests(context, "fleet", root, FLEET, ("-m", "integration"))
     _run_tests(context, "journey", root, "tests/e2e", ("-m", "e2e"))
+    # Here and not in each run: to count lines takes a quarter of the ring's time again.
+    _run_tests(context, "coverage", root, "tests/unit", (*UNIT, *COVERAGE))
     fuzzed = ("-m", "hypothesis or soak", *PARALLEL, "--dist=loadfile")
     examples = {"METALK8S_EXAMPLES": str(SOAK_EXAMPLES), "METALK8S_LIES": str(SOAK_LIES)}
     _run_tests(context, "fuzzers", root, "tests/unit", fuzzed, examples)

@@ -4,6 +4,7 @@ Stood in for: ``kubectl``, behind which a runner answers what the test says.
 """
 
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -122,7 +123,7 @@ def test_deploying(operator):
     # The Salt master is looked for each time: a step may start it anew.
     assert asked[::2] == ["get"] * 4
     assert asked[1::2] == [
-        'begin "worker" "deploy"',
+        f'begin "worker" "deploy" "{platform.node()}"',
         'step "worker" "highstate:worker"',
         'step "worker" "neighbours:b"',
         'end "worker"',
@@ -138,7 +139,7 @@ def test_removing(operator, words, action):
     status, out, _ = operator.type("remove", *words)
     assert status == 0
     assert "worker has left the cluster, after" in out
-    assert operator.asked()[1] == f'begin "worker" "{action}"'
+    assert operator.asked()[1] == f'begin "worker" "{action}" "{platform.node()}"'
     assert operator.log("remove")
 
 
@@ -194,7 +195,7 @@ def test_problems_at_the_beginning(operator):
     status, out, err = operator.type("deploy", "worker")
     assert (status, out) == (22, "")
     assert "error: Another run has the lease." in err
-    assert operator.asked()[-1] == 'begin "worker" "deploy"'
+    assert operator.asked()[-1] == f'begin "worker" "deploy" "{platform.node()}"'
     assert "Another run has the lease." in operator.log()
 
 

@@ -55,14 +55,15 @@ def plan(node: str, action: str = "deploy") -> dict[str, Any]:
         return _shown({"problems": [str(error)]})
 
 
-def begin(node: str, action: str) -> dict[str, Any]:
+def begin(node: str, action: str, caller: str = "") -> dict[str, Any]:
     """Begin a run, or go on with the one that did not end.
 
+    :param caller: a name that only one process has at a time; what began under it is over.
     :return: as for ``plan``. With problems, nothing has begun.
     """
     node = str(node)
     try:
-        __utils__["metalk8s_turn.take"](_api(), node, action)
+        __utils__["metalk8s_turn.take"](_api(), node, action, str(caller))
     except CommandExecutionError as error:
         return _shown({"problems": [str(error)]})
     try:

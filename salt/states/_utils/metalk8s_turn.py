@@ -1,8 +1,9 @@
 """Whose turn it is to change the cluster: one run at a time, by a Lease that it renews.
 
 A step says what it is and renews the lease while it works; between two steps nobody does, so a
-caller has a minute for the next one. Who is gone for longer is taken for dead. All holders are
-processes of the Salt master's pod, so they have one clock.
+caller has a minute for the next one. Who is gone for longer is taken for dead; so is a caller whose
+name comes back, for two that are alive never have the same. All holders are processes of the Salt
+master's pod, so they have one clock.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ RENEWAL = 10  # seconds between two signs of life
 PAUSE = 1.0  # second between two looks at the lease
 ORPHAN = 3600  # seconds that a step may go on whose caller is gone
 STEP = "metalk8s.scality.com/step"  # annotation: what is being done just now
+CALLER = "metalk8s.scality.com/caller"  # annotation: who began
 FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 # Calls a function of the module that speaks with the API server: ``get``, ``replace``.
@@ -43,12 +45,14 @@ def _busy(lease: dict[str, Any]) -> CommandExecutionError:
     )
 
 
-def take(api: Api, node: str, action: str) -> None:
+def take(api: Api, node: str, action: str, caller: str = "") -> None:
     """Take the lease, and wait for one whose holder may be gone until that is sure.
 
     A run for the same machine may be one whose caller was ended while its step went on: that step
     is waited for. Another step after it shows that somebody carries on.
 
+    :param caller: a name that nobody else alive has, for whoever keeps a lock under it: a run that
+        it began before has no caller any more. Empty: that cannot be told.
     :raises CommandExecutionError: another one works.
     """
     me, until, first = _holder(node, action), time.monotonic() + ORPHAN, None
@@ -56,8 +60,9 @@ def take(api: Api, node: str, action: str) -> None:
         lease = _lease(api)
         first = first or lease
         name = holder(lease)
-        if left(lease, _now()) <= 0:
-            if api("replace", taken(lease, me, "", _now())):
+        is_own = caller and _caller(lease) == caller and not step(lease)
+        if is_own or left(lease, _now()) <= 0:
+            if api("replace", taken(lease, me, "", _now(), caller)):
                 return
             continue
         is_alive = sign(lease) != sign(first)
@@ -156,6 +161,10 @@ def step(lease: dict[str, Any]) -> str:
     return (lease["metadata"].get("annotations") or {}).get(STEP, "")
 
 
+def _caller(lease: dict[str, Any]) -> str:
+    return (lease["metadata"].get("annotations") or {}).get(CALLER, "")
+
+
 def sign(lease: dict[str, Any]) -> str:
     """Return the last sign of life."""
     return str((lease.get("spec") or {}).get("renewTime") or "")
@@ -169,15 +178,24 @@ def left(lease: dict[str, Any], now: datetime.datetime) -> float:
     return min(max(0.0, SECONDS - (now - last).total_seconds()), float(SECONDS))
 
 
-def taken(lease: dict[str, Any], name: str, doing: str, now: datetime.datetime) -> dict[str, Any]:
+def taken(
+    lease: dict[str, Any],
+    name: str,
+    doing: str,
+    now: datetime.datetime,
+    caller: str | None = None,
+) -> dict[str, Any]:
     """Return it held by somebody, who goes on holding it or takes it over.
 
     :param doing: the step that begins, empty for none.
+    :param caller: who begins; ``None`` for whoever began.
     """
     spec = lease.get("spec") or {}
     stamp = now.strftime(FORMAT)
     is_new = holder(lease) != name
     annotations = {**(lease["metadata"].get("annotations") or {}), STEP: doing}
+    if caller is not None:
+        annotations[CALLER] = caller
     return {
         **lease,
         "metadata": {**lease["metadata"], "annotations": annotations},
@@ -197,7 +215,7 @@ def released(lease: dict[str, Any]) -> dict[str, Any]:
     annotations = {
         key: value
         for key, value in (lease["metadata"].get("annotations") or {}).items()
-        if key != STEP
+        if key not in (STEP, CALLER)
     }
     return {
         **lease,

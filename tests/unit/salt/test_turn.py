@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 import itertools
 import threading
+import time
 from typing import Any
+
+import pytest
 
 from .deployment import (
     LEASE,
@@ -64,6 +67,63 @@ def test_a_dead_holder_is_forgotten(world: World, runner: Runner) -> None:
     gap = runner.turn.left({"spec": {**spec, "renewTime": taken}, "metadata": {}}, runner.now)
     assert gap == 0
     assert "v is being removed since" in runner.deploy.step("w", "check")["failed"]
+
+
+@pytest.mark.parametrize(("node_name", "action"), [("w", "deploy"), ("v", "remove")])
+def test_a_caller_that_comes_back_does_not_wait(
+    world: World, runner: Runner, node_name: str, action: str
+) -> None:
+    """What it began before is over, whatever machine it was for."""
+    world.put(node("v"))
+    runner.deploy.begin("w", "deploy", "boot")
+    began = runner.now
+    assert runner.deploy.begin(node_name, action, "boot")["problems"] == []
+    assert (runner.now - began).total_seconds() < runner.turn.SECONDS
+    lease = world.api.objects[LEASE]
+    assert lease["spec"]["holderIdentity"] == f"{action} {node_name}"
+    runner.deploy.end(node_name)
+    annotations = world.api.objects[LEASE]["metadata"]["annotations"]
+    assert not {runner.turn.CALLER, runner.turn.STEP} & set(annotations)
+
+
+@pytest.mark.parametrize(("before", "after"), [("boot", "second"), ("", ""), ("boot", "")])
+def test_another_caller_waits(world: World, runner: Runner, before: str, after: str) -> None:
+    """A minute: nobody knows whether the first one is alive."""
+    world.put(node("v"))
+    runner.deploy.begin("w", "deploy", before)
+    began = runner.now
+
+    def later() -> datetime.datetime:
+        runner.now += datetime.timedelta(seconds=7)
+        return runner.now
+
+    runner.turn._now = later
+    assert runner.deploy.begin("v", "remove", after)["problems"] == []
+    assert (runner.now - began).total_seconds() >= runner.turn.SECONDS
+    annotations = world.api.objects[LEASE]["metadata"]["annotations"]
+    assert annotations[runner.turn.CALLER] == after
+
+
+def test_a_step_of_a_caller_that_comes_back_is_waited_for(
+    world: World, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on in the Salt master's pod, whoever was killed."""
+    runner.deploy.begin("w", "deploy", "boot")
+    api, looks = runner.deploy._api(), []
+    runner.turn._renew(api, "deploy w", "Check w")
+
+    class Clock:
+        monotonic = time.monotonic
+
+        @staticmethod
+        def sleep(_: float) -> None:
+            looks.append(runner.turn.step(world.api.objects[LEASE]))
+            runner.turn._renew(api, "deploy w", "" if len(looks) == 3 else "Check w")
+            assert len(looks) < 9
+
+    monkeypatch.setattr(runner.turn, "time", Clock)
+    runner.turn.take(api, "w", "deploy", "boot")
+    assert looks == ["Check w"] * 3
 
 
 def test_a_step_whose_caller_is_gone_is_waited_for(
