@@ -342,12 +342,11 @@ def test_lint_and_format_run_their_tools(checking, fake_program):
     assert {"ruff", "mypy", "yamllint"} <= modules
 
 
-def test_unit_tests_are_measured(checking, fake_program):
+def test_a_ring_is_timed(checking, fake_program):
     result = checking.run("test:unit")
     assert result.status == 0, result.out
     (argv,) = [argv for argv in fake_program.calls("python") if "pytest" in argv]
     assert argv[-1] == "tests/unit"
-    assert "--cov-fail-under=85" in argv
     *_, took, total, slowest = result.out.splitlines()
     assert took.split()[0] == "unit"
     assert total.split()[:2] == ["in", "all"]

@@ -1,14 +1,17 @@
 """A machine that builds, every program outside of Python pretended."""
 
 import copy
+import hashlib
 import importlib
 import json
 import os
 import re
 import shutil
 import sys
+import tempfile
 
 from buildchain.debian import lock
+from buildchain.manual import site
 from buildchain.packages import bundles
 from buildchain.project import catalog, context, vulnerabilities
 from buildchain.project.model import DebianFile
@@ -49,6 +52,29 @@ elif "tag" not in argv and "status" not in argv:
 OF_BUILD = re.compile(r"^metalk8s-[0-9a-f]{8}-")
 
 
+RENDER = site._render
+RENDERED = {}  # digest of what Sphinx reads: what it made of that
+
+
+def rendered_once(settings, source, made, version):
+    """Let Sphinx make a site, or copy what it made of the same pages before."""
+    read = hashlib.sha256(version.encode())
+    for folder in (settings, source):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            if "__pycache__" not in path.parts:
+                read.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    kept = RENDERED.get(read.digest())
+    if kept is None:
+        problems = RENDER(settings, source, made, version)
+        if not problems:
+            kept = tempfile.TemporaryDirectory()
+            shutil.copytree(made, kept.name, dirs_exist_ok=True)
+            RENDERED[read.digest()] = kept
+        return problems
+    shutil.copytree(kept.name, made)
+    return []
+
+
 class Machine:
     """A machine with a build's programs, an engine and an archive, all of them pretended.
 
@@ -69,6 +95,7 @@ class Machine:
     def plug_in(self, monkeypatch):
         """Let the process see this machine for the length of a test."""
         self.monkeypatch, self.build = monkeypatch, self.home
+        monkeypatch.setattr(site, "_render", rendered_once)
         path = f"{self.programs.folder}{os.pathsep}{os.environ['PATH']}"
         for name, value in {
             "PATH": path,

@@ -10,7 +10,9 @@ def test_the_soak_runs_what_is_marked_wherever_it_is(root, tmp_path, fake_progra
     folders = {"BUILD_ROOT": str(tmp_path / "build"), "CACHE_ROOT": str(tmp_path / "cache")}
     quality._soak(context.load(root, folders))
     runs = [argv for argv in fake_program.calls("python") if "pytest" in argv]
-    looked_at = {argv[-1] for argv in runs if "soak" in argv[argv.index("-m", 2) + 1]}
+    assert any("--cov-fail-under=85" in argv for argv in runs)
+    chosen = [argv for argv in runs if "-m" in argv[2:]]
+    looked_at = {argv[-1] for argv in chosen if "soak" in argv[argv.index("-m", 2) + 1]}
     marked = {
         "/".join(path.relative_to(root).parts[:2])
         for path in (root / "tests").rglob("test_*.py")
