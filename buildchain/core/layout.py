@@ -59,6 +59,11 @@ class Layout:
         return self.cache / "resolutions" / f"{identity}.json"
 
     @property
+    def compiled_cache(self) -> Path:
+        """What packages compiled, by package and by what it was compiled of."""
+        return self.cache / "compiled"
+
+    @property
     def conformance_cache(self) -> Path:
         """Kubernetes' own tests, compiled, a folder for each set of sources."""
         return self.cache / "conformance"

@@ -20,7 +20,7 @@ CHECKOUT = (
 )
 # Of a build that stopped before it made anything.
 BEGUN = frozenset((".doit.json", ".lock", "build.log", "build.log.1", "tmp"))
-CACHES = frozenset(("store", "resolutions", "go-build", "machines", "publication"))
+CACHES = frozenset(("store", "resolutions", "go-build", "compiled", "machines", "publication"))
 NOBODYS = "lost+found"  # of the file system, where a root is a mount point
 SHOWN = 3  # names of other people's files
 

@@ -6,6 +6,7 @@ Programs, in the builder and without a network: the package's own ``prepare.sh``
     _build/packages/<name>/SOURCES/    everything the spec's Source and Patch lines name
     _build/packages/<name>/<name>.meta what the spec says (JSON)
     _build/packages/<name>/compiled/   what compile.sh left
+    <cache>/compiled/<name>/<digits>/  the same, by what it was compiled of
     _build/packages/<name>/{SRPMS,RPMS,DEBS,DSC}/
 """
 
@@ -27,7 +28,7 @@ from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
 from buildchain.debian import archive
 from buildchain.machine import engine
-from buildchain.packages import bundles, rpm
+from buildchain.packages import bundles, kept, rpm
 from buildchain.project import catalog
 from buildchain.project.model import Package
 from buildchain.store.blobs import link
@@ -50,8 +51,8 @@ class Builder:
     :param build_root: whose builds these are: names of containers differ by it.
     :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
         packages' own changelogs.
-    :param is_cold: compile with an empty cache: nothing of an earlier build, or of another package,
-        gets into a release.
+    :param is_cold: compile, and with an empty cache: nothing of an earlier build, or of another
+        package, gets into a release.
     """
 
     reference: str
@@ -155,9 +156,10 @@ def _work(layout: Layout, package: Package, purpose: str) -> Path:
 
 
 def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made:
-    """Unpack, patch and compile; the compiler's cache, of this package alone, is kept unless cold.
+    """Unpack, patch and compile, or take what was compiled of the same sources in the same builder.
 
-    A package without a ``compile.sh`` has nothing to compile and leaves an empty folder.
+    That and the compiler's cache, of this package alone, are kept unless cold. A package without a
+    ``compile.sh`` has nothing to compile and leaves an empty folder.
 
     :raises ContentError: the builder lacks what the package is built with, or a binary the pins
         promise was not built.
@@ -179,6 +181,12 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
         f"sh /sources/prepare.sh {archives} tree {patches}; "
         "sh /sources/compile.sh tree compiled"
     )
+    said = [builder.reference, script]
+    place = layout.compiled_cache / package.name / kept.identity(said, receipt.files([sources]))
+    found = None if builder.is_cold else kept.take(place, final)
+    if found is not None:
+        shutil.rmtree(work, ignore_errors=True)
+        return found
     _run(
         builder,
         f"{package.name}-compile",
@@ -194,6 +202,8 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
     shutil.rmtree(final, ignore_errors=True)
     (work / "compiled").rename(final)
     shutil.rmtree(work, ignore_errors=True)
+    if not builder.is_cold:
+        kept.keep(place, final)
     return Made((final,))
 
 

@@ -12,24 +12,21 @@ In the engine: ``metalk8s-conformance:<12 digits>``.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from buildchain.core import process, receipt
 from buildchain.core.errors import ContentError
-from buildchain.core.files import replaced
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
 from buildchain.debian import base
 from buildchain.machine import engine
+from buildchain.packages import kept
 from buildchain.packages.build import Builder
 from buildchain.project.model import Package
 from buildchain.pulls import skopeo
-from buildchain.store.blobs import link
 
 CLOSURE = "testbed-pods"
 # Programs that a pod of the tests runs, and files they read: name in the image to place.
@@ -39,8 +36,6 @@ CONTENT = {
     "localhost.key": "porter/localhost.key",
 }
 PROGRAMS = ("e2e.test", "ginkgo", "agnhost")
-# What is kept of earlier sources: several checkouts may share a cache.
-KEPT = 3
 
 
 def recipe(layout: Layout, name: str) -> Path:
@@ -59,14 +54,12 @@ def compile_tests(layout: Layout, package: Package, builder: Builder) -> Made:
     :raises ContentError: a program was not built.
     """
     sources = layout.package(package.name) / "SOURCES"
-    kept = layout.conformance_cache / _identity(layout, package, builder, sources)
-    if not kept.is_dir():
-        _compile(layout, package, builder, kept)
-    os.utime(kept)
-    _forget_others(layout.conformance_cache)
-    with replaced(compiled(layout)) as fresh:
-        for file in receipt.files([kept]):
-            link(file, fresh / file.relative_to(kept))
+    place = layout.conformance_cache / _identity(layout, package, builder, sources)
+    found = kept.take(place, compiled(layout))
+    if found is not None:
+        return found
+    _compile(layout, package, builder)
+    kept.keep(place, compiled(layout))
     return Made((compiled(layout),))
 
 
@@ -78,12 +71,10 @@ def _patches(layout: Layout, package: Package) -> list[str]:
 def _identity(layout: Layout, package: Package, builder: Builder, sources: Path) -> str:
     names = (*package.archives, "prepare.sh", *_patches(layout, package))
     files = [*(sources / name for name in names), recipe(layout, "compile.sh")]
-    parts = [[file.name, receipt.sha256(file)] for file in files]
-    text = json.dumps([builder.reference, parts])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return kept.identity(builder.reference, files)
 
 
-def _compile(layout: Layout, package: Package, builder: Builder, kept: Path) -> None:
+def _compile(layout: Layout, package: Package, builder: Builder) -> None:
     sources = layout.package(package.name) / "SOURCES"
     work = layout.conformance / ".work"
     shutil.rmtree(work, ignore_errors=True)
@@ -117,16 +108,9 @@ def _compile(layout: Layout, package: Package, builder: Builder, kept: Path) -> 
     missing = [name for name in PROGRAMS if not (work / "compiled" / name).is_file()]
     if missing:
         raise ContentError(f"tests/conformance/compile.sh did not leave {', '.join(missing)}")
-    with replaced(kept) as fresh:
-        shutil.copytree(work / "compiled", fresh, dirs_exist_ok=True)
+    shutil.rmtree(compiled(layout), ignore_errors=True)
+    (work / "compiled").rename(compiled(layout))
     shutil.rmtree(work, ignore_errors=True)
-
-
-def _forget_others(cache: Path) -> None:
-    """Remove what was not used for longest."""
-    folders = [path for path in cache.iterdir() if not path.name.startswith(".")]
-    for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def names(layout: Layout) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ from buildchain.debian import base
 from buildchain.debian import steps as debian
 from buildchain.machine import engine
 from buildchain.machine.steps import checks
+from buildchain.packages import kept
 from buildchain.packages import steps as packages
 from buildchain.packages.build import Builder
 from buildchain.project.context import Context, current
@@ -83,6 +84,7 @@ def task__conformance_compile() -> Iterator[Task]:
         inputs=(conformance.recipe(layout, "compile.sh"),),
         needs=(packages.stage("kubernetes", "pkg_get_source"), debian.BUILDER),
         owns=layout.conformance,
+        code=(kept,),
         after=checks("docker"),
     ).task()
 

@@ -1,13 +1,14 @@
 import dataclasses
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from buildchain.core import receipt
 from buildchain.core.errors import CommandError, ContentError, PinError
-from buildchain.packages import build
+from buildchain.packages import build, kept
 from buildchain.packages import steps as packages
 from buildchain.packages.build import Builder
 from buildchain.project import context
@@ -212,6 +213,55 @@ def test_which_builds_are_cold(root, tmp_path, key, is_cold):
     steps = {step.name: step for step in packages.stages(found, found.catalog.packages[0])}
     [compiling] = [step for name, step in steps.items() if name.endswith("pkg_compile")]
     assert compiling.config["cold"] is is_cold
+
+
+@pytest.mark.parametrize(
+    ("change", "times"),
+    [("", 1), ("spec", 1), ("SOURCES/compile.sh", 2), ("SOURCES/demo.service", 2), ("builder", 2)],
+)
+def test_the_same_is_compiled_once(sourced, engine, change, times):
+    """Whatever build root it is for; what is not read by the compilation does not matter."""
+    for reference in ("builder:1", "builder:2"):
+        engine.add_image(reference)
+    engine.on_run = compiler("demo", "demo-client", "licenses")
+    before = build.compile_binaries(sourced, DEMO, BUILDER)
+    first = receipt.write(sourced.build / "first", sourced.build, before)
+    compiled, builder = sourced.package("demo") / "compiled", BUILDER
+    shutil.rmtree(compiled)
+    if change == "builder":
+        builder = dataclasses.replace(BUILDER, reference="builder:2")
+    elif change == "spec":
+        (sourced.package_sources("demo") / "demo.spec").write_text("other")
+    elif change:
+        (sourced.package("demo") / change).unlink()
+        (sourced.package("demo") / change).write_text("other")
+    made = build.compile_binaries(sourced, DEMO, builder)
+    assert sum("compile.sh" in container["Cmd"][-1] for container in engine.created) == times
+    assert receipt.write(sourced.build / "second", sourced.build, made).outputs == first.outputs
+    assert not list(sourced.package("demo").glob(".*"))
+
+
+@pytest.mark.parametrize("damage", ["change", "remove", "add", "list", "no list"])
+def test_what_is_kept_and_was_damaged_is_not_used(sourced, engine, damage):
+    engine.add_image("builder:1")
+    engine.on_run = compiler("demo", "demo-client")
+    build.compile_binaries(sourced, DEMO, BUILDER)
+    (folder,) = (sourced.compiled_cache / "demo").glob("[!.]*")
+    match damage:
+        case "change":
+            (folder / "demo").write_text("dEmo")
+        case "remove":
+            (folder / "demo").unlink()
+        case "add":
+            (folder / "more").touch()
+        case "list":
+            (folder / kept.DIGESTS).write_text("[]")
+        case _:
+            (folder / kept.DIGESTS).unlink()
+    made = build.compile_binaries(sourced, DEMO, BUILDER)
+    assert (sourced.package("demo") / "compiled" / "demo").read_text() == "demo"
+    assert {path.name for path in made.paths[0].iterdir()} == {"demo", "demo-client"}
+    assert kept.take(folder, sourced.build / "again") is not None
 
 
 def test_a_binary_that_was_not_compiled(sourced, engine):

@@ -1,0 +1,78 @@
+"""What was compiled, kept in ``CACHE_ROOT`` by what it was compiled of (docs/adr/0047).
+
+On disk, in a folder of the cache: ``<64 digits>/``: the files, and ``digests.json``, the SHA-256 of
+each.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from buildchain.core import events, receipt
+from buildchain.core.files import replaced
+from buildchain.core.receipt import Made
+from buildchain.store.blobs import link
+
+DIGESTS = "digests.json"
+# What is kept of earlier sources: several checkouts may share a cache.
+KEPT = 3
+
+
+def identity(said: object, files: Iterable[Path]) -> str:
+    """Return 64 digits for what something is compiled of.
+
+    :param said: what else decides it (builder, script), as JSON.
+    :param files: by name, content and whether they can be executed.
+    """
+    parts = sorted([f.name, receipt.sha256(f), os.access(f, os.X_OK)] for f in files)
+    return hashlib.sha256(json.dumps([said, parts]).encode()).hexdigest()
+
+
+def take(folder: Path, target: Path) -> Made | None:
+    """Let what is kept take the place of ``target``; nothing when it is not there, or not whole."""
+    if not folder.is_dir():
+        return None
+    digests, damaged = _look(folder)
+    if damaged:
+        events.transcript(f"{folder}: {damaged} is not as it was kept: not used")
+        return None
+    with replaced(target) as fresh:
+        for name in digests:
+            link(folder / name, fresh / name)
+    os.utime(folder)
+    events.transcript(f"{target} is that of {folder}: compiled of the same")
+    return Made((target,), digests={target / name: digest for name, digest in digests.items()})
+
+
+def _look(folder: Path) -> tuple[dict[str, str], str]:
+    try:
+        digests: dict[str, str] = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
+        there = {file.relative_to(folder).as_posix() for file in receipt.files([folder])}
+        odd = sorted(there ^ {*digests, DIGESTS})
+        odd += [n for n, digest in digests.items() if receipt.sha256(folder / n) != digest]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}, DIGESTS
+    return digests, next(iter(odd), "")
+
+
+def keep(folder: Path, made: Path) -> None:
+    """Keep what was made, and forget what was not used for longest."""
+    files = [file.relative_to(made).as_posix() for file in receipt.files([made])]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Checkouts that share a cache may have compiled the same at the same time.
+    with (folder.parent / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with replaced(folder) as fresh:
+            for name in files:
+                link(made / name, fresh / name)
+            digests = {name: receipt.sha256(made / name) for name in files}
+            receipt.write_whole(fresh / DIGESTS, json.dumps(digests, indent=1) + "\n")
+        others = [path for path in folder.parent.iterdir() if not path.name.startswith(".")]
+        for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
