@@ -90,12 +90,12 @@ class Machine:
         self.build = self.home = folder / "build"
         self._programs()
         self._sources()
+        monkeypatch.setattr(site, "_render", rendered_once)
         engine.on_build, engine.on_run = self._build, self._run
 
     def plug_in(self, monkeypatch):
         """Let the process see this machine for the length of a test."""
         self.monkeypatch, self.build = monkeypatch, self.home
-        monkeypatch.setattr(site, "_render", rendered_once)
         path = f"{self.programs.folder}{os.pathsep}{os.environ['PATH']}"
         for name, value in {
             "PATH": path,
