@@ -348,20 +348,31 @@ def test_a_full_disk(fleet: Fleet) -> None:
     assert writer.read() >= writer.acknowledged
 
 
-def test_machines_leave_and_join_again(fleet: Fleet) -> None:
-    """A worker, and a master whose member leaves etcd; under their names they are taken again."""
+def test_a_worker_leaves(fleet: Fleet) -> None:
+    """Nothing of ours is left on it that would work on."""
     remove(fleet, WORKER)
     assert WORKER not in nodes(fleet)
     # The minion goes when it has said that it does.
     left = " && ".join(f"test ! -e {path}" for path in LEFT)
     fleet.others[WORKER].wait(f"{left} && echo gone", 120)
+
+
+@pytest.mark.soak
+def test_who_left_joins_again(fleet: Fleet) -> None:
+    """Under its name, which is free again."""
     fleet.declare(WORKER)
     deploy(fleet, WORKER)
     assert nodes(fleet)[WORKER][0] == "Ready"
+
+
+@pytest.mark.soak
+def test_a_master_leaves(fleet: Fleet) -> None:
+    """Its member leaves etcd first."""
     remove(fleet, THIRD)
     assert members(fleet.first) == {"bootstrap", SECOND}
 
 
+@pytest.mark.soak
 def test_a_master_becomes_a_worker(fleet: Fleet) -> None:
     """By its labels, and its member leaves etcd."""
     roles = "node-role.kubernetes.io/etcd- node-role.kubernetes.io/master-"
