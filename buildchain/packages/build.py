@@ -20,6 +20,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from buildchain.core import receipt
 from buildchain.core.errors import CommandError, ContentError, PinError
@@ -155,12 +156,18 @@ def _work(layout: Layout, package: Package, purpose: str) -> Path:
     return folder
 
 
-def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made:
+def compile_binaries(
+    layout: Layout,
+    package: Package,
+    builder: Builder,
+    known: Mapping[Path, str] = MappingProxyType({}),
+) -> Made:
     """Unpack, patch and compile, or take what was compiled of the same sources in the same builder.
 
     That and the compiler's cache, of this package alone, are kept unless cold. A package without a
     ``compile.sh`` has nothing to compile and leaves an empty folder.
 
+    :param known: SHA-256 of sources.
     :raises ContentError: the builder lacks what the package is built with, or a binary the pins
         promise was not built.
     """
@@ -182,7 +189,8 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
         "sh /sources/compile.sh tree compiled"
     )
     said = [builder.reference, script]
-    place = layout.compiled_cache / package.name / kept.identity(said, receipt.files([sources]))
+    digits = kept.identity(said, receipt.files([sources]), known)
+    place = layout.compiled_cache / package.name / digits
     found = None if builder.is_cold else kept.take(place, final)
     if found is not None:
         shutil.rmtree(work, ignore_errors=True)
@@ -202,9 +210,7 @@ def compile_binaries(layout: Layout, package: Package, builder: Builder) -> Made
     shutil.rmtree(final, ignore_errors=True)
     (work / "compiled").rename(final)
     shutil.rmtree(work, ignore_errors=True)
-    if not builder.is_cold:
-        kept.keep(place, final)
-    return Made((final,))
+    return Made((final,)) if builder.is_cold else kept.keep(place, final)
 
 
 def _check_build_dependencies(

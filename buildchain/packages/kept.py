@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from buildchain.core import events, receipt
@@ -24,13 +24,17 @@ DIGESTS = "digests.json"
 KEPT = 3
 
 
-def identity(said: object, files: Iterable[Path]) -> str:
+def identity(said: object, files: Iterable[Path], known: Mapping[Path, str]) -> str:
     """Return 64 digits for what something is compiled of.
 
     :param said: what else decides it (builder, script), as JSON.
     :param files: by name, content and whether they can be executed.
+    :param known: SHA-256 of some of them.
     """
-    parts = sorted([f.name, receipt.sha256(f), os.access(f, os.X_OK)] for f in files)
+    parts = sorted(
+        [file.name, known.get(file) or receipt.sha256(file), os.access(file, os.X_OK)]
+        for file in files
+    )
     return hashlib.sha256(json.dumps([said, parts]).encode()).hexdigest()
 
 
@@ -61,7 +65,7 @@ def _look(folder: Path) -> tuple[dict[str, str], str]:
     return digests, next(iter(odd), "")
 
 
-def keep(folder: Path, made: Path) -> None:
+def keep(folder: Path, made: Path) -> Made:
     """Keep what was made, and forget what was not used for longest."""
     files = [file.relative_to(made).as_posix() for file in receipt.files([made])]
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -76,3 +80,4 @@ def keep(folder: Path, made: Path) -> None:
         others = [path for path in folder.parent.iterdir() if not path.name.startswith(".")]
         for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
+    return Made((made,), digests={made / name: digest for name, digest in digests.items()})

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from buildchain.core import receipt
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made
 from buildchain.core.step import Step, Task, title
@@ -90,7 +91,7 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
     yield outline.step(
         "pkg_compile",
         "COMPILE",
-        _in_builder(context, packages.compile_binaries),
+        _in_builder(context, _compile),
         inputs=tuple(path for path in packages.local_sources(layout, package) if path != spec),
         needs=("pkg_get_source",),
         config={"binaries": package.binaries, "cold": _is_cold(context)},
@@ -124,6 +125,12 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
             needs=build,
             others=(debian.BUILDER,),
         )
+
+
+def _compile(layout: Layout, package: Package, builder: packages.Builder) -> Made:
+    sources = receipt.read(layout.receipt(stage(package.name, "pkg_get_source")))
+    known = {layout.build / output.path: output.sha256 for output in sources.outputs}
+    return packages.compile_binaries(layout, package, builder, known)
 
 
 def _in_builder(

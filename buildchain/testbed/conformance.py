@@ -59,8 +59,7 @@ def compile_tests(layout: Layout, package: Package, builder: Builder) -> Made:
     if found is not None:
         return found
     _compile(layout, package, builder)
-    kept.keep(place, compiled(layout))
-    return Made((compiled(layout),))
+    return kept.keep(place, compiled(layout))
 
 
 def _patches(layout: Layout, package: Package) -> list[str]:
@@ -71,7 +70,7 @@ def _patches(layout: Layout, package: Package) -> list[str]:
 def _identity(layout: Layout, package: Package, builder: Builder, sources: Path) -> str:
     names = (*package.archives, "prepare.sh", *_patches(layout, package))
     files = [*(sources / name for name in names), recipe(layout, "compile.sh")]
-    return kept.identity(builder.reference, files)
+    return kept.identity(builder.reference, files, {})
 
 
 def _compile(layout: Layout, package: Package, builder: Builder) -> None:
