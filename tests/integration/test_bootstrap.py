@@ -29,7 +29,7 @@ from tests.testbed.machine import (
 
 pytestmark = pytest.mark.integration
 
-KILLS = int(os.environ.get("METALK8S_KILLS", "2"))
+KILLS = int(os.environ.get("METALK8S_KILLS", "20"))
 # Until when a run is killed, in seconds: as long as one takes, or it would be done.
 LATEST = 60
 
@@ -109,8 +109,8 @@ def test_mistakes_are_told_before_anything_is_changed(node: Node) -> None:
         assert machine.changed_files() == before
 
 
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(10 * KILLS, marks=pytest.mark.soak)])
-def test_killed_runs_are_gone_on_with(node: Node, first: Bootstrapped, kills: int) -> None:
+@pytest.mark.soak
+def test_killed_runs_are_gone_on_with(node: Node, first: Bootstrapped) -> None:
     """At random moments, the process alone or all it started; what comes of it is the same.
 
     Here without a virtual address: of that, nothing is there.
@@ -118,7 +118,7 @@ def test_killed_runs_are_gone_on_with(node: Node, first: Bootstrapped, kills: in
     seed = int(os.environ.get("METALK8S_SEED", time.time_ns() % 10**6))
     chance = random.Random(seed)
     with node() as (machine, _):
-        for _ in range(kills):
+        for _ in range(KILLS):
             seconds, whole = chance.uniform(0, LATEST), chance.random() < 0.5
             kill(machine, seconds, whole=whole)
         machine.bootstrap()

@@ -184,10 +184,11 @@ def test_pods_of_two_machines_talk(fleet: Fleet) -> None:
 
 
 def test_masters_join(fleet: Fleet) -> None:
-    """Each with a member of etcd, an API server and the ISO, though killed on its way."""
+    """Each with a member of etcd, an API server and the ISO; the first is killed on its way."""
     for number, name in enumerate(MASTERS):
         fleet.declare(name, "master", "etcd")
-        deploy_and_kill(fleet, name, 40)
+        if number == 0:
+            deploy_and_kill(fleet, name, 40)
         deploy(fleet, name)
         assert nodes(fleet)[name] == ("Ready", {"etcd", "master"})
         assert members(fleet.first) == {"bootstrap", *MASTERS[: number + 1]}
