@@ -46,10 +46,14 @@ def take(folder: Path, target: Path) -> Made | None:
     if damaged:
         events.transcript(f"{folder}: {damaged} is not as it was kept: not used")
         return None
-    with replaced(target) as fresh:
-        for name in digests:
-            link(folder / name, fresh / name)
-    os.utime(folder)
+    try:
+        with replaced(target) as fresh:
+            for name in digests:
+                link(folder / name, fresh / name)
+        os.utime(folder)
+    except FileNotFoundError:
+        # Another checkout has forgotten it just now.
+        return None
     events.transcript(f"{target} is that of {folder}: compiled of the same")
     return Made((target,), digests={target / name: digest for name, digest in digests.items()})
 
