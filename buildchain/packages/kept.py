@@ -1,7 +1,7 @@
 """What was compiled, kept in ``CACHE_ROOT`` by what it was compiled of (docs/adr/0047).
 
-On disk, in a folder of the cache: ``<64 digits>/``: the files, and ``digests.json``, the SHA-256 of
-each.
+On disk, in a folder of the cache: ``<64 digits>/``: the files, and ``digests.json``: ``files``, the
+SHA-256 of each, and ``folders``, the mode of each, for some are empty.
 """
 
 from __future__ import annotations
@@ -42,12 +42,15 @@ def take(folder: Path, target: Path) -> Made | None:
     """Let what is kept take the place of ``target``; nothing when it is not there, or not whole."""
     if not folder.is_dir():
         return None
-    digests, damaged = _look(folder)
+    digests, folders, damaged = _look(folder)
     if damaged:
         events.transcript(f"{folder}: {damaged} is not as it was kept: not used")
         return None
     try:
         with replaced(target) as fresh:
+            for name, mode in sorted(folders.items()):
+                (fresh / name).mkdir(exist_ok=True)
+                (fresh / name).chmod(mode)
             for name in digests:
                 link(folder / name, fresh / name)
         os.utime(folder)
@@ -58,20 +61,27 @@ def take(folder: Path, target: Path) -> Made | None:
     return Made((target,), digests={target / name: digest for name, digest in digests.items()})
 
 
-def _look(folder: Path) -> tuple[dict[str, str], str]:
+def _look(folder: Path) -> tuple[dict[str, str], dict[str, int], str]:
     try:
-        digests: dict[str, str] = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
+        document = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
+        digests: dict[str, str] = document["files"]
+        folders: dict[str, int] = document["folders"]
         there = {file.relative_to(folder).as_posix() for file in receipt.files([folder])}
         odd = sorted(there ^ {*digests, DIGESTS})
         odd += [n for n, digest in digests.items() if receipt.sha256(folder / n) != digest]
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}, DIGESTS
-    return digests, next(iter(odd), "")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return {}, {}, DIGESTS
+    return digests, folders, next(iter(odd), "")
 
 
 def keep(folder: Path, made: Path) -> Made:
     """Keep what was made, and forget what was not used for longest."""
     files = [file.relative_to(made).as_posix() for file in receipt.files([made])]
+    folders = {
+        path.relative_to(made).as_posix(): path.stat().st_mode & 0o7777
+        for path in (made, *made.rglob("*"))
+        if path.is_dir()
+    }
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Checkouts that share a cache may have compiled the same at the same time.
     with (folder.parent / ".lock").open("w") as lock:
@@ -80,7 +90,8 @@ def keep(folder: Path, made: Path) -> Made:
             for name in files:
                 link(made / name, fresh / name)
             digests = {name: receipt.sha256(made / name) for name in files}
-            receipt.write_whole(fresh / DIGESTS, json.dumps(digests, indent=1) + "\n")
+            document = {"files": digests, "folders": folders}
+            receipt.write_whole(fresh / DIGESTS, json.dumps(document, indent=1) + "\n")
         others = [path for path in folder.parent.iterdir() if not path.name.startswith(".")]
         for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)

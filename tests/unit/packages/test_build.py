@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -239,6 +240,23 @@ def test_the_same_is_compiled_once(sourced, engine, change, times):
     assert sum("compile.sh" in container["Cmd"][-1] for container in engine.created) == times
     assert receipt.write(sourced.build / "second", sourced.build, made).outputs == first.outputs
     assert not list(sourced.package("demo").glob(".*"))
+
+
+def test_empty_folders_and_modes_are_kept_too(tmp_path, monkeypatch):
+    """Whatever the mask of who takes them: they are in packages."""
+    made = tmp_path / "made"
+    for name, mode in (("lib/empty/more", 0o755), ("lib/closed", 0o750)):
+        (made / name).mkdir(parents=True)
+        (made / name).chmod(mode)
+    (made / "lib/closed/x").touch(0o755)
+    modes = {p.relative_to(made): p.stat().st_mode for p in made.rglob("*")}
+    kept.keep(tmp_path / "cache/digits", made)
+    before = os.umask(0o077)
+    try:
+        assert kept.take(tmp_path / "cache/digits", made) is not None
+    finally:
+        os.umask(before)
+    assert {p.relative_to(made): p.stat().st_mode for p in made.rglob("*")} == modes
 
 
 @pytest.mark.parametrize("damage", ["change", "remove", "add", "list", "no list"])
