@@ -60,7 +60,7 @@ class Layout:
 
     @property
     def compiled_cache(self) -> Path:
-        """What packages compiled, by package and by what it was compiled of."""
+        """What packages compiled, by package and by what it was compiled from."""
         return self.cache / "compiled"
 
     @property

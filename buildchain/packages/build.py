@@ -6,7 +6,7 @@ Programs, in the builder and without a network: the package's own ``prepare.sh``
     _build/packages/<name>/SOURCES/    everything the spec's Source and Patch lines name
     _build/packages/<name>/<name>.meta what the spec says (JSON)
     _build/packages/<name>/compiled/   what compile.sh left
-    <cache>/compiled/<name>/<digits>/  the same, by what it was compiled of
+    <cache>/compiled/<name>/<digits>/  the same, by what it was compiled from
     _build/packages/<name>/{SRPMS,RPMS,DEBS,DSC}/
 """
 
@@ -52,8 +52,8 @@ class Builder:
     :param build_root: whose builds these are: names of containers differ by it.
     :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
         packages' own changelogs.
-    :param is_cold: compile, and with an empty cache: nothing of an earlier build, or of another
-        package, gets into a release.
+    :param is_cold: compile everything, with an empty cache: nothing of an earlier build, or of
+        another package, gets into a release.
     """
 
     reference: str
@@ -162,7 +162,7 @@ def compile_binaries(
     builder: Builder,
     known: Mapping[Path, str] = MappingProxyType({}),
 ) -> Made:
-    """Unpack, patch and compile, or take what was compiled of the same sources in the same builder.
+    """Unpack, patch and compile, or take what the same builder made of the same sources.
 
     That and the compiler's cache, of this package alone, are kept unless cold. A package without a
     ``compile.sh`` has nothing to compile and leaves an empty folder.

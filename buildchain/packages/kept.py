@@ -1,4 +1,4 @@
-"""What was compiled, kept in ``CACHE_ROOT`` by what it was compiled of (docs/adr/0047).
+"""What was compiled, kept in ``CACHE_ROOT`` by what it was compiled from (docs/adr/0047).
 
 On disk, in a folder of the cache: ``<64 digits>/``: the files, and ``digests.json``: ``files``, the
 SHA-256 of each, and ``folders``, the mode of each, for some are empty.
@@ -25,7 +25,7 @@ KEPT = 3
 
 
 def identity(said: object, files: Iterable[Path], known: Mapping[Path, str]) -> str:
-    """Return 64 digits for what something is compiled of.
+    """Return 64 digits for what something is compiled from.
 
     :param said: what else decides it (builder, script), as JSON.
     :param files: by name, content and whether they can be executed.
@@ -44,7 +44,7 @@ def take(folder: Path, target: Path) -> Made | None:
         return None
     digests, folders, damaged = _look(folder)
     if damaged:
-        events.transcript(f"{folder}: {damaged} is not as it was kept: not used")
+        events.transcript(f"{folder} is not used: {damaged} has changed since it was kept")
         return None
     try:
         with replaced(target) as fresh:
@@ -57,7 +57,7 @@ def take(folder: Path, target: Path) -> Made | None:
     except FileNotFoundError:
         # Another checkout has forgotten it just now.
         return None
-    events.transcript(f"{target} is that of {folder}: compiled of the same")
+    events.transcript(f"{target} is taken from {folder}: same sources, same builder")
     return Made((target,), digests={target / name: digest for name, digest in digests.items()})
 
 

@@ -57,7 +57,7 @@ class Config:
 
     :param root: the checkout.
     :param build_root: where everything is built, absolute.
-    :param cache_root: downloads, what was compiled and the development key; outlives ``clean``.
+    :param cache_root: downloads, compiled packages and the development key; outlives ``clean``.
     :param source_date_epoch: seconds since 1970, or ``None`` for the last commit's time.
     :param base_image: an image by digest in place of the one we make, or empty.
     :param signing_key: fingerprints in the user's GnuPG home, or empty for a development key.
@@ -168,7 +168,7 @@ OPTIONS = (
     Option(
         "CACHE_ROOT",
         "~/.cache/metalk8s",
-        "downloads, what was compiled and the development key, kept between builds",
+        "downloads, compiled packages and the development key, kept between builds",
         _path,
     ),
     Option("PROFILE", "default", "what to build: a folder of buildchain/pins", _not_empty),

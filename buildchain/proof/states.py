@@ -14,7 +14,7 @@ import functools
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -245,34 +245,30 @@ def _document(text: str) -> Any:
     from buildchain.proof import salt_jinja
 
     # Templates are given the whole map, in JSON: as YAML, that takes twenty times as long to read.
-    maps: list[Any] = []
+    maps: dict[str, Any] = {}
     short = salt_jinja.read_yaml(GIVEN.sub(lambda found: _put_aside(found, maps), text))
     # What is elsewhere than in a context is something else.
     return short if _put_back(short, maps) == len(maps) else salt_jinja.read_yaml(text)
 
 
-def _put_aside(found: re.Match[str], maps: list[Any]) -> str:
+def _put_aside(found: re.Match[str], maps: dict[str, Any]) -> str:
+    name = f"given map {len(maps)}"
     try:
-        maps.append(_map(found[2]))
+        maps[name] = json.loads(found[2])
     except ValueError:
         return found[0]
-    return f"{found[1]}{len(maps) - 1}"
+    return f"{found[1]}{name}"
 
 
-def _put_back(document: object, maps: Sequence[Any]) -> int:
+def _put_back(document: object, maps: Mapping[str, Any]) -> int:
     """Give contexts their maps again; return how many there were."""
     count = 0
     for _, arguments in _functions(document) if maps and isinstance(document, dict) else ():
         context = arguments.get("context")
-        if isinstance(context, dict) and isinstance(context.get("metalk8s"), int):
+        if isinstance(context, dict) and str(context.get("metalk8s")) in maps:
             context["metalk8s"] = maps[context["metalk8s"]]
             count += 1
     return count
-
-
-@functools.lru_cache(maxsize=64)
-def _map(text: str) -> Any:
-    return json.loads(text)
 
 
 def _words(document: object) -> Iterator[str]:

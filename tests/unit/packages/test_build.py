@@ -242,7 +242,7 @@ def test_the_same_is_compiled_once(sourced, engine, change, times):
     assert not list(sourced.package("demo").glob(".*"))
 
 
-def test_empty_folders_and_modes_are_kept_too(tmp_path, monkeypatch):
+def test_empty_folders_and_modes_are_kept_too(tmp_path):
     """Whatever the mask of who takes them: they are in packages."""
     made = tmp_path / "made"
     for name, mode in (("lib/empty/more", 0o755), ("lib/closed", 0o750)):

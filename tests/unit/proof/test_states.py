@@ -7,6 +7,7 @@ import pytest
 from buildchain.proof import salt_jinja, states
 
 MAP = json.dumps({"metalk8s": {"a": [1, "x: y", None]}, "no": "yes"})
+NUMBER = "s:\n  f.a:\n    - context:\n        metalk8s: 9\n"
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ MAP = json.dumps({"metalk8s": {"a": [1, "x: y", None]}, "no": "yes"})
         (f"include:\n  - context:\n      metalk8s: {MAP}\n", False),
         ("s:\n  f.a:\n    - context:\n        metalk8s: {a: b}\n", False),
         ("s:\n  f.a:\n    - context:\n        metalk8s: 0\n", False),
+        (f"{NUMBER}t:\n  f.a:\n    - context:\n        metalk8s: {MAP}\n", True),
         ("- 1\n", False),
         ("", False),
     ],
