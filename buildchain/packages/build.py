@@ -1,12 +1,9 @@
-"""Packages we compile: one compilation, packaged twice.
+"""Packages we compile: their sources, and one compilation packaged twice.
 
-Programs, in the builder and without a network: the package's own ``prepare.sh`` and
-``compile.sh``, ``rpmbuild``, ``dpkg-buildpackage``. On disk::
+Programs, in the builder and without a network: ``rpmbuild``, ``dpkg-buildpackage``. On disk::
 
     _build/packages/<name>/SOURCES/    everything the spec's Source and Patch lines name
     _build/packages/<name>/<name>.meta what the spec says (JSON)
-    _build/packages/<name>/compiled/   what compile.sh left
-    <cache>/compiled/<name>/<digits>/  the same, by what it was compiled from
     _build/packages/<name>/{SRPMS,RPMS,DEBS,DSC}/
 """
 
@@ -18,19 +15,16 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from buildchain.core import receipt
-from buildchain.core.errors import CommandError, ContentError, PinError
+from buildchain.core.errors import ContentError, PinError
 from buildchain.core.files import replaced
 from buildchain.core.layout import Layout
 from buildchain.core.receipt import Made, write_whole
 from buildchain.debian import archive
-from buildchain.machine import engine
-from buildchain.packages import bundles, kept, rpm
-from buildchain.project import catalog
+from buildchain.packages import bundles, rpm
+from buildchain.packages.builder import Builder, run, scratch
 from buildchain.project.model import Package
 from buildchain.store.blobs import link
 
@@ -40,27 +34,6 @@ FOLDERS = ("SOURCES", "SRPMS", "RPMS", "DEBS", "DSC")
 PLACES = (".", "files", "patches")
 # What the machines we support are called, in packaging and in the names of packages.
 FITTING = re.compile(r"[ \t._](x86_64|noarch|src|amd64|all|any)(\.rpm|\.deb)?$")
-UNMET = re.compile(r"Unmet build dependencies: (?P<names>.+)")
-
-
-@dataclass(frozen=True)
-class Builder:
-    """Where packages are built.
-
-    :param reference: image in the engine.
-    :param docker: Docker command that names the engine.
-    :param build_root: whose builds these are: names of containers differ by it.
-    :param epoch: date of files in source packages, seconds since 1970; all else is dated by the
-        packages' own changelogs.
-    :param is_cold: compile everything, with an empty cache: nothing of an earlier build, or of
-        another package, gets into a release.
-    """
-
-    reference: str
-    docker: str
-    epoch: int
-    build_root: Path
-    is_cold: bool = False
 
 
 def make_folders(layout: Layout, package: Package) -> Made:
@@ -148,117 +121,6 @@ def get_sources(layout: Layout, package: Package, epoch: int) -> Made:
     return Made((sources,), digests=digests)
 
 
-def _work(layout: Layout, package: Package, purpose: str) -> Path:
-    """Return an empty scratch folder of the build root (large trees do not fit into memory)."""
-    folder = layout.package(package.name) / f".work-{purpose}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
-
-
-def compile_binaries(
-    layout: Layout,
-    package: Package,
-    builder: Builder,
-    known: Mapping[Path, str] = MappingProxyType({}),
-) -> Made:
-    """Unpack, patch and compile, or take what the same builder made of the same sources.
-
-    That and the compiler's cache, of this package alone, are kept unless cold. A package without a
-    ``compile.sh`` has nothing to compile and leaves an empty folder.
-
-    :param known: SHA-256 of sources.
-    :raises ContentError: the builder lacks what the package is built with, or a binary the pins
-        promise was not built.
-    """
-    sources = layout.package(package.name) / "SOURCES"
-    meta = json.loads((sources.parent / f"{package.name}.meta").read_text(encoding="utf-8"))
-    patches = " ".join(f"/sources/{name}" for name in meta["patches"])
-    archives = " ".join(f"/sources/{name}" for name in package.archives)
-    work = _work(layout, package, "compile")
-    go_cache = work / ".gocache" if builder.is_cold else layout.go_cache / package.name
-    go_cache.mkdir(parents=True, exist_ok=True)
-    final = layout.package(package.name) / "compiled"
-    _check_build_dependencies(layout, package, builder, work)
-    if not (sources / "compile.sh").is_file():
-        with replaced(final):
-            return Made()
-    script = (
-        "set -e; cd /work; "
-        f"sh /sources/prepare.sh {archives} tree {patches}; "
-        "sh /sources/compile.sh tree compiled"
-    )
-    said = [builder.reference, script]
-    digits = kept.identity(said, receipt.files([sources]), known)
-    place = layout.compiled_cache / package.name / digits
-    found = None if builder.is_cold else kept.take(place, final)
-    if found is not None:
-        shutil.rmtree(work, ignore_errors=True)
-        return found
-    _run(
-        builder,
-        f"{package.name}-compile",
-        ["sh", "-c", script],
-        {sources: "/sources", work: "/work", go_cache: "/gocache"},
-        writable=(work, go_cache),
-        environment={"GOCACHE": "/gocache"},
-    )
-    built = {path.name for path in (work / "compiled").iterdir()}
-    missing = [name for name in package.binaries if name not in built]
-    if missing:
-        raise ContentError(f"{package.name}: compile.sh did not leave {', '.join(missing)}")
-    shutil.rmtree(final, ignore_errors=True)
-    (work / "compiled").rename(final)
-    shutil.rmtree(work, ignore_errors=True)
-    return Made((final,)) if builder.is_cold else kept.keep(place, final)
-
-
-def _check_build_dependencies(
-    layout: Layout, package: Package, builder: Builder, work: Path
-) -> None:
-    folder = layout.package_sources(package.name) / "debian"
-    try:
-        _run(
-            builder,
-            f"{package.name}-dependencies",
-            # Without what Debian counts as essential for any build: a C++ compiler, among others.
-            ["dpkg-checkbuilddeps", "-I", "/packaging/control"],
-            {folder: "/packaging", work: "/work"},
-            writable=(work,),
-        )
-    except CommandError as error:
-        unmet = UNMET.search(error.details)
-        if unmet is None:
-            raise
-        where = catalog.place(folder / "control", unmet["names"].split()[0])
-        raise ContentError(
-            f"{where}: package {package.name}: the builder lacks {unmet['names'].strip()}",
-            solution="Add it to [builder] packages in the profile's profile.toml.",
-        ) from error
-
-
-def _run(
-    builder: Builder,
-    name: str,
-    argv: list[str],
-    mounts: Mapping[Path, str],
-    *,
-    writable: tuple[Path, ...],
-    environment: Mapping[str, str] | None = None,
-) -> str:
-    job = engine.Run(
-        name=engine.own_name(builder.build_root, name),
-        image=builder.reference,
-        argv=argv,
-        mounts=mounts,
-        writable=frozenset(writable),
-        environment=environment or {},
-        workdir="/work",
-    )
-    with engine.connect(builder.docker) as client:
-        return engine.run(client, job)
-
-
 def build_srpm(layout: Layout, package: Package, builder: Builder) -> Made:
     """Make the source RPM."""
     return _rpmbuild(layout, package, builder, "-bs", "SRPMS", {})
@@ -278,7 +140,7 @@ def _rpmbuild(
     defines: Mapping[str, str],
 ) -> Made:
     build = layout.package(package.name)
-    work = _work(layout, package, kind.lower())
+    work = scratch(layout, package, kind.lower())
     folders = {
         "_topdir": "/work",
         "_sourcedir": "/sources",
@@ -291,7 +153,7 @@ def _rpmbuild(
     for file in (spec, *(build / "SOURCES").iterdir()):
         os.utime(file, (builder.epoch, builder.epoch))
     (work / "out").mkdir()
-    _run(
+    run(
         builder,
         f"{package.name}-{kind.lower()}",
         rpm.argv_for_rpmbuild(stage, f"/work/{spec.name}", {**folders, **defines}),
@@ -312,14 +174,14 @@ def build_debs(layout: Layout, package: Package, builder: Builder, sources: Sequ
     :param sources: what of the package's folder belongs to it.
     """
     build = layout.package(package.name)
-    work = _work(layout, package, "debs")
+    work = scratch(layout, package, "debs")
     _copy(layout, package, sources, work / "source" / package.name)
     script = (
         f"set -e; cd /work/source/{package.name}; METALK8S_PREBUILT=/compiled "
         "dpkg-buildpackage --build=binary --no-sign --ignore-builtin-builddeps; "
         "mkdir /work/out; mv ../*.deb /work/out/"
     )
-    _run(
+    run(
         builder,
         f"{package.name}-debs",
         ["sh", "-c", script],
@@ -336,7 +198,7 @@ def build_dsc(layout: Layout, package: Package, builder: Builder, sources: Seque
 
     :param sources: what of the package's folder belongs to it.
     """
-    work = _work(layout, package, "dsc")
+    work = scratch(layout, package, "dsc")
     stem = f"{package.name}-{package.version}"
     tree = work / stem
     _copy(layout, package, sources, tree)
@@ -353,7 +215,7 @@ def build_dsc(layout: Layout, package: Package, builder: Builder, sources: Seque
         f"SOURCE_DATE_EPOCH={builder.epoch} dpkg-source --build {stem}; "
         f"mkdir out; mv {package.name}_* out/"
     )
-    _run(
+    run(
         builder,
         f"{package.name}-dsc",
         ["sh", "-c", script],

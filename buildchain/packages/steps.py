@@ -26,6 +26,8 @@ from buildchain.debian import steps as debian
 from buildchain.debian.archive import closure_name
 from buildchain.machine import engine, python
 from buildchain.packages import build as packages
+from buildchain.packages import compilation
+from buildchain.packages.builder import Builder
 from buildchain.project.context import Context, current
 from buildchain.project.model import Package
 
@@ -127,14 +129,14 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
         )
 
 
-def _compile(layout: Layout, package: Package, builder: packages.Builder) -> Made:
+def _compile(layout: Layout, package: Package, builder: Builder) -> Made:
     sources = receipt.read(layout.receipt(stage(package.name, "pkg_get_source")))
     known = {layout.build / output.path: output.sha256 for output in sources.outputs}
-    return packages.compile_binaries(layout, package, builder, known)
+    return compilation.compile_binaries(layout, package, builder, known)
 
 
 def _in_builder(
-    context: Context, action: Callable[[Layout, Package, packages.Builder], Made]
+    context: Context, action: Callable[[Layout, Package, Builder], Made]
 ) -> Callable[[Layout, Package], Made]:
     """Hand the builder to an action, made again when the engine lost it."""
 
@@ -142,7 +144,7 @@ def _in_builder(
         docker = context.config.binary("docker")
         with engine.connect(docker) as client:
             reference = debian.ensure_builder(context, client)
-        builder = packages.Builder(
+        builder = Builder(
             reference,
             docker,
             context.catalog.content_epoch,

@@ -24,7 +24,7 @@ from buildchain.core.receipt import Made
 from buildchain.debian import base
 from buildchain.machine import engine
 from buildchain.packages import kept
-from buildchain.packages.build import Builder
+from buildchain.packages.builder import Builder, run
 from buildchain.project.model import Package
 from buildchain.pulls import skopeo
 
@@ -93,17 +93,14 @@ def _compile(layout: Layout, package: Package, builder: Builder) -> None:
         work: "/work",
         go_cache: "/gocache",
     }
-    job = engine.Run(
-        name=engine.own_name(builder.build_root, "conformance"),
-        image=builder.reference,
-        argv=["sh", "-c", script],
-        mounts=mounts,
-        writable=frozenset({work, go_cache}),
+    run(
+        builder,
+        "conformance",
+        ["sh", "-c", script],
+        mounts,
+        writable=(work, go_cache),
         environment={"GOCACHE": "/gocache"},
-        workdir="/work",
     )
-    with engine.connect(builder.docker) as client:
-        engine.run(client, job)
     missing = [name for name in PROGRAMS if not (work / "compiled" / name).is_file()]
     if missing:
         raise ContentError(f"tests/conformance/compile.sh did not leave {', '.join(missing)}")

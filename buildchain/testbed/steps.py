@@ -28,7 +28,7 @@ from buildchain.machine import engine
 from buildchain.machine.steps import checks
 from buildchain.packages import kept
 from buildchain.packages import steps as packages
-from buildchain.packages.build import Builder
+from buildchain.packages.builder import Builder
 from buildchain.project.context import Context, current
 from buildchain.pulls import skopeo
 from buildchain.quality import checkers
