@@ -20,14 +20,18 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from tests.bench.verdict import at_most, seconds
+from tests.bench.verdict import at_least, at_most, seconds
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path[:0] = [
     str(ROOT / "operators" / folder) for folder in ("dns", "dns/tests", "library", "library/tests")
 ]
 
-LOAD, CHANGE, QUESTIONS = 1.0, 0.1, 40_000  # seconds, seconds, a second
+LOAD, CHANGE = 1.0, 0.1  # seconds
+# A second, of one CoreDNS that fills both processors of its machine, for names of the cluster:
+# https://github.com/coredns/deployment/blob/master/kubernetes/Scaling_CoreDNS.md
+COREDNS = 33_669
+SHARE = 0.8  # of that, at least, by one thread of ours
 SETTLED = 60.0  # seconds until all names are there, at most
 
 
@@ -119,7 +123,7 @@ def main() -> int:
     met = [
         at_most("seconds from objects to all names", load, LOAD),
         at_most("seconds from a change to its answer", statistics.median(taken), CHANGE),
-        at_most("seconds for 40 000 questions", QUESTIONS / rate, 1.0),
+        at_least("of the rate that CoreDNS publishes", rate / COREDNS, SHARE),
     ]
     return 0 if all(met) else 1
 

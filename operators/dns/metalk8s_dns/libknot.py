@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
+import operator
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +19,8 @@ END, DATA, EXTRA, BLOCK = range(4)  # what a unit is
 # The words of a unit, by their place in it.
 PLACES = {"command": 0, "error": 2, "zone": 6, "owner": 7, "ttl": 8, "kind": 9, "data": 10}
 _Unit = ctypes.c_char_p * 12
-# Things said before the first is answered: both directions have to fit into the socket's buffers.
-AHEAD = 64
+# Units of one block: what Knot says of them has to fit into the socket's buffers.
+TOGETHER = 64
 
 
 class Said(NamedTuple):
@@ -55,24 +56,18 @@ class Connection:
     def ask(self, commands: Iterable[Mapping[str, str]]) -> Iterator[Said]:
         """Say things, and give all that it says of them, in their order.
 
-        Some are said before the first is answered: most of the time is waiting for each other.
+        What has the same verb goes in blocks, which Knot answers as one (``zones_apply`` in its
+        ``commands.c``): most of the time would be waiting for each other.
 
         :param commands: words by their names in ``PLACES``.
         :raises KnotError: the connection is cut, or Knot is silent for too long.
         """
-        rest = iter(commands)
-        while some := list(itertools.islice(rest, AHEAD)):
-            for words in some:
-                self._say(words)
-            for _ in some:
+        for _, same in itertools.groupby(commands, operator.itemgetter("command")):
+            while some := list(itertools.islice(same, TOGETHER)):
+                for words in some:
+                    self._send(DATA, _unit(words))
+                self._send(BLOCK, None)
                 yield from self._hear()
-
-    def _say(self, words: Mapping[str, str]) -> None:
-        unit = _Unit()
-        for name, word in words.items():
-            unit[PLACES[name]] = word.encode("ascii") if word else None
-        self._send(DATA, unit)
-        self._send(BLOCK, None)
 
     def _hear(self) -> Iterator[Said]:
         said, kind = _Unit(), ctypes.c_uint()
@@ -118,6 +113,13 @@ def _library() -> ctypes.CDLL:
         function.restype, function.argtypes = result, arguments
     found.knot_strerror.restype, found.knot_strerror.argtypes = ctypes.c_char_p, [ctypes.c_int]
     return found
+
+
+def _unit(words: Mapping[str, str]) -> ctypes.Array[ctypes.c_char_p]:
+    unit = _Unit()
+    for name, word in words.items():
+        unit[PLACES[name]] = word.encode("ascii") if word else None
+    return unit
 
 
 def _text(word: bytes | None) -> str:

@@ -10,15 +10,15 @@ import re
 import socket
 from ipaddress import IPv4Address, IPv4Network, IPv6Address
 
-LABEL = re.compile(r"[-_a-z0-9]{1,63}")  # 63: RFC 1035, 2.3.4
+# 63 characters of a label: RFC 1035, 2.3.4
+NAME = re.compile(r"(?:[-_a-z0-9]{1,63}\.)*[-_a-z0-9]{1,63}\.?")
 LONGEST = 253  # characters of a name without its last dot: 255 bytes on the wire
 OCTET = 8  # bits of one label of a reverse name
 
 
 def is_valid(name: str) -> bool:
     """Tell whether an absolute name can be in a zone."""
-    labels = name.removesuffix(".").split(".")
-    return len(name) - 1 <= LONGEST and all(LABEL.fullmatch(label) for label in labels)
+    return len(name) - 1 <= LONGEST and NAME.fullmatch(name) is not None
 
 
 def address(text: str) -> IPv4Address | IPv6Address | None:

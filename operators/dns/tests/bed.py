@@ -14,7 +14,7 @@ from pathlib import Path
 
 from api_server import ApiServer, _Handler
 from metalk8s_dns import configuration, settings
-from metalk8s_dns.authority import Authority
+from metalk8s_dns.authority import Authority, AuthorityError
 from metalk8s_dns.settings import Site
 from question import ask
 from waiting import until
@@ -58,8 +58,14 @@ class Bed:
         file = self._folder / "a/knot.conf"
         file.write_text(configuration.authority(self.settings))
         self._start("knotd", ["knotd", "-c", file])
-        until(self.settings.socket.exists, "Knot")
+        # One that was killed has left its socket.
+        until(self._is_heard, "Knot")
         until(lambda: ask(self.settings.authority_port, DOMAIN, timeout=0.2), "Knot's port")
+
+    def _is_heard(self):
+        with contextlib.suppress(AuthorityError):
+            self.authority.serials(())
+            return True
 
     def start_unbound(self, upstream=None, sites=()):
         """Start it; resolvers at ports of loopback, which a pod's are not, stand in for others."""

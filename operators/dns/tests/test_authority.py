@@ -59,6 +59,9 @@ def test_a_refused_change_changes_nothing(knot):
     many = [Record(f"n{number}.{ZONE}", "A", "10.0.0.1") for number in range(200)]
     with pytest.raises(AuthorityError, match="no address"):
         knot.authority.apply(ZONE, held, added(bad, *many))
+    refused = [Record(f"n{number}.{ZONE}", "A", "no address") for number in range(2000)]
+    with pytest.raises(AuthorityError, match="no address"):
+        knot.authority.apply(ZONE, held, added(*refused))
     assert knot.authority.apply(ZONE, held, added(good)).records == FIRST | {good}
 
 
