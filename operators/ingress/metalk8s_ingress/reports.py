@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Mapping
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from metalk8s_operators.client import ApiError, Client
 from metalk8s_operators.report import say
@@ -22,7 +23,27 @@ LONGEST = 1000  # characters of an Event's message; the API takes 1024
 # Seconds without a change of an Ingress before its status is written: who has just read it may be
 # about to write it, and would be refused.
 QUIET = 1.0
+# Seconds after which it is written to an Ingress that does not rest.
+PATIENCE = 10.0
 EVENTS = 20  # for an Ingress, between two of its changes
+
+
+class _Waiting(NamedTuple):
+    """An Ingress whose status is to be another.
+
+    :param status: what it is.
+    :param rests: since when the Ingress has not changed.
+    :param waits: since when its status is to be another.
+    """
+
+    status: Status
+    rests: float
+    waits: float
+
+    @property
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        return now - self.rests >= QUIET or now - self.waits >= PATIENCE
 
 
 class Reports:
@@ -34,8 +55,7 @@ class Reports:
     def __init__(self, settings: Settings, client: Client) -> None:
         self._settings, self._client = settings, client
         self._said: set[Problem] = set()
-        # Ingresses whose status is to be another: what it is, and since when they rest.
-        self._resting: dict[str, tuple[Status, float]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self.errors = 0
 
     def tell(self, seen: Seen, model: Model, problems: list[Problem]) -> bool:
@@ -74,16 +94,17 @@ class Reports:
         self, ingresses: Mapping[str, Ingress], known: Mapping[str, Status], wanted: tuple[str, ...]
     ) -> list[bool]:
         """Write those that are to be others; return of each whether the API server has it."""
-        now, before = time.monotonic(), self._resting
-        found = {key: known.get(key, Status()) for key in ingresses}
-        self._resting = {
-            key: before[key] if key in before and before[key][0] == status else (status, now)
-            for key, status in found.items()
-            if status.addresses != wanted
-        }
+        now, waiting = time.monotonic(), {}
+        for key in ingresses:
+            status = known.get(key, Status())
+            before = self._waiting.get(key, _Waiting(status, now, now))
+            if status.addresses != wanted:
+                rests = before.rests if before.status == status else now
+                waiting[key] = _Waiting(status, rests, before.waits)
+        self._waiting = waiting
         return [
-            now - since >= QUIET and self._status(ingresses[key], wanted)
-            for key, (_, since) in self._resting.items()
+            one.is_due and self._status(ingresses[key], wanted)
+            for key, one in self._waiting.items()
         ]
 
     def _status(self, one: Ingress, wanted: tuple[str, ...]) -> bool:

@@ -190,6 +190,21 @@ def test_a_status_waits_until_nobody_changes_its_ingress(start, clock):
     assert client.sent == [("PATCH", "status")]
 
 
+def test_an_ingress_that_never_rests_gets_its_status(start, clock):
+    """Not soon, but it does: a program may write it all the time."""
+    controller, _, cluster, *_ = start([site(1, "a.example")])
+    client, seen = Client(), cluster.told
+    speaks = reports.Reports(controller._settings, client)
+    seen.endpoints["a/b"] = (objects.Subset((("192.0.2.1", "one"),), ()),)
+    made = Model(accepted=[seen.ingresses["shop/n01"]])
+    began = clock.now
+    while not client.sent and clock.now < began + 2 * reports.PATIENCE:
+        seen.statuses["shop/n01"] = objects.Status(str(clock.now), ())
+        speaks.tell(seen, made, [])
+        clock.now += reports.QUIET / 2
+    assert reports.PATIENCE <= clock.now - began <= reports.PATIENCE + reports.QUIET
+
+
 def test_it_begins_when_it_knows_all(start):
     controller, health, cluster, secrets, proxy, _ = start([site(1, "a.example")])
     told, cluster.told = cluster.told, None
