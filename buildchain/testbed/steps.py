@@ -26,9 +26,8 @@ from buildchain.debian import base
 from buildchain.debian import steps as debian
 from buildchain.machine import engine
 from buildchain.machine.steps import checks
-from buildchain.packages import kept
+from buildchain.packages import builder, kept
 from buildchain.packages import steps as packages
-from buildchain.packages.builder import Builder
 from buildchain.project.context import Context, current
 from buildchain.pulls import skopeo
 from buildchain.quality import checkers
@@ -84,7 +83,7 @@ def task__conformance_compile() -> Iterator[Task]:
         inputs=(conformance.recipe(layout, "compile.sh"),),
         needs=(packages.stage("kubernetes", "pkg_get_source"), debian.BUILDER),
         owns=layout.conformance,
-        code=(kept,),
+        code=(builder, kept),
         after=checks("docker"),
     ).task()
 
@@ -99,8 +98,9 @@ def _compile(context: Context) -> Made:
     with engine.connect(docker) as client:
         reference = debian.ensure_builder(context, client)
     epoch, build = context.catalog.content_epoch, context.layout.build
-    builder = Builder(reference, docker, epoch, build)
-    return conformance.compile_tests(context.layout, context.catalog.package("kubernetes"), builder)
+    kubernetes = context.catalog.package("kubernetes")
+    compiler = builder.Builder(reference, docker, epoch, build)
+    return conformance.compile_tests(context.layout, kubernetes, compiler)
 
 
 def task__conformance_image() -> Iterator[Task]:
