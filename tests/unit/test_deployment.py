@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from metalk8s_bootstrap import system
-from metalk8s_deployment import command
+from metalk8s_deployment import command, dialog
 
 from tests.conftest import ROOT
 
@@ -22,26 +22,45 @@ import json, pathlib, sys
 folder, words = pathlib.Path({folder!r}), sys.argv[1:]
 if words[1].startswith("--server="):
     del words[1]
-with (folder / "asked").open("a") as stream:
-    stream.write(json.dumps(words) + "\\n")
 assert words[0] == "--kubeconfig={folder}/etc/kubernetes/admin.conf", words
 assert words[1] == "--namespace=kube-system"
-name = words[2]
-if name == "exec":
-    assert words[4:8] == ["--", "salt-run", "--out=json", "--log-level=quiet"]
-    name = words[8].removeprefix("metalk8s_deploy.")
-    if name == "step":
-        name += "-" + json.loads(words[10])
-file = folder / "answers" / name
-status, _, said = file.read_text().partition(" ")
-sys.stderr.write("a word of kubectl\\n")
-sys.stdout.write(said)
-sys.exit(int(status))
+
+def answer(name, *asked):
+    with (folder / "asked").open("a") as stream:
+        stream.write(" ".join([name, *map(json.dumps, asked)]) + "\\n")
+    file = folder / "answers" / (f"step-{{asked[1]}}" if name == "step" else name)
+    status, _, said = file.read_text().partition(" ")
+    sys.stderr.write("a word of kubectl\\n")
+    return int(status), said
+
+if words[2] != "exec":
+    status, said = answer(words[2])
+    sys.stdout.write(said)
+    sys.exit(status)
+assert words[3:5] == ["--stdin", "salt-master-bootstrap"]
+assert words[5:] == ["--", "salt-run", "--out=json", "--log-level=quiet", "metalk8s_deploy.serve"]
+if (folder / "deaf").exists():
+    sys.exit("it does not listen")
+for line in sys.stdin:
+    print('a word of Salt\\nmetalk8s_deploy: "heard"', flush=True)
+    status, said = answer(*json.loads(line))
+    if status:
+        sys.stdout.write(said)
+        sys.exit(status)
+    print(f"metalk8s_deploy: {{said}}", flush=True)
+    if (folder / "once").exists():  # the master starts anew
+        sys.exit(0)
 """
 STEPS = [
     {"id": "enrol", "title": "enrol worker", "done": True},
     {"id": "highstate:worker", "title": "bring worker to its state", "done": False},
     {"id": "neighbours:b", "title": "tell b of it", "done": False},
+]
+DEPLOYED = [
+    f'begin "worker" "deploy" "{platform.node()}"',
+    'step "worker" "highstate:worker"',
+    'step "worker" "neighbours:b"',
+    'end "worker"',
 ]
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 POD = {"metadata": {"name": "salt-master-bootstrap"}, "status": READY}
@@ -69,15 +88,9 @@ class Operator:
         (self.folder / "answers" / name).write_text(f"{status} {text}")
 
     def asked(self):
-        """Return what the runner was asked, in a word each."""
+        """Return what kubectl and the runner were asked."""
         file = self.folder / "asked"
-        lines = (
-            [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        )
-        return [
-            " ".join(words[8:]).removeprefix("metalk8s_deploy.") if words[2] == "exec" else words[2]
-            for words in lines
-        ]
+        return file.read_text().splitlines() if file.exists() else []
 
     def type(self, *words, user=0):
         """Return the status, and what was said on both streams."""
@@ -106,7 +119,7 @@ def test_the_api_server_of_the_machine_is_asked(operator):
     file = operator.folder / "etc/kubernetes/scheduler.conf"
     file.write_text("clusters:\n- cluster:\n    server: https://10.0.0.1:6443\n  name: x\n")
     operator.type("deploy", "worker")
-    assert operator.log().count("--server=https://10.0.0.1:6443 ") > 3
+    assert operator.log().count("--server=https://10.0.0.1:6443 ") == len(["get", "exec"])
 
 
 def test_deploying(operator):
@@ -119,17 +132,18 @@ def test_deploying(operator):
         "worker is what it shall be, after … s; 84 changed. "
         "Log: /var/log/metalk8s/deploy-node.log\n"
     )
-    asked = operator.asked()
-    # The Salt master is looked for each time: a step may start it anew.
-    assert asked[::2] == ["get"] * 4
-    assert asked[1::2] == [
-        f'begin "worker" "deploy" "{platform.node()}"',
-        'step "worker" "highstate:worker"',
-        'step "worker" "neighbours:b"',
-        'end "worker"',
-    ]
+    # Salt is started once for all of it.
+    assert operator.asked() == ["get", *DEPLOYED]
     assert "step 2/3: bring worker to its state" in operator.log()
     assert (operator.folder / "var/log/metalk8s/deploy-node.log").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_step_starts_the_master_anew(operator):
+    """The next question is for the new one, as soon as it is ready."""
+    (operator.folder / "once").touch()
+    status, _, err = operator.type("deploy", "worker")
+    assert (status, err) == (0, "")
+    assert operator.asked() == [one for asked in DEPLOYED for one in ("get", asked)]
 
 
 @pytest.mark.parametrize(
@@ -221,8 +235,8 @@ def test_failed_step(operator):
         ("get", {"items": []}, 0, "the Salt master is not running (0 pods, none is ready)"),
         ("get", {"items": [STARTING]}, 0, "(1 pods, none is ready)"),
         ("begin", "", 1, "metalk8s_deploy.begin gave no answer in salt-master-bootstrap: a word"),
-        ("begin", '"x\\nException: it broke"', 1, "begin gave no answer in salt-master-bootstrap:"),
-        ("begin", '"x\\nException: it broke"', 1, "Exception: it broke\n"),
+        ("begin", '"x\\nException: it broke"', 0, "begin gave no answer in salt-master-bootstrap:"),
+        ("begin", '"x\\nException: it broke"', 0, "Exception: it broke\n"),
         ("step-highstate:worker", "Traceback", 1, "metalk8s_deploy.step gave no answer"),
     ],
 )
@@ -233,6 +247,14 @@ def test_no_cluster(operator, name, said, status, words):
     assert words in err
     assert err.startswith("deploy-node.sh: error: ")
     assert len(err.splitlines()) == 1
+
+
+def test_a_master_that_does_not_listen(operator):
+    """It is tried twice, and not for ever."""
+    (operator.folder / "deaf").touch()
+    status, _, err = operator.type("deploy", "worker")
+    assert (status, operator.asked()) == (21, ["get", "get"])
+    assert "begin gave no answer in salt-master-bootstrap: it does not listen" in err
 
 
 def test_not_the_place(operator):
@@ -276,15 +298,15 @@ def test_usage(operator, words, said):
 def test_interrupted(operator, monkeypatch):
     """The runner may still be at it: the lease stays."""
 
-    collect = system.System._collect
+    hear = dialog.Dialog.hear
 
-    def collected(on, process):
-        output = collect(on, process)
+    def heard(on):
+        answer = hear(on)
         if operator.asked()[-1].startswith("step"):
             raise KeyboardInterrupt
-        return output
+        return answer
 
-    monkeypatch.setattr(system.System, "_collect", collected)
+    monkeypatch.setattr(dialog.Dialog, "hear", heard)
     status, _, err = operator.type("deploy", "worker")
     assert (status, "it was interrupted" in err) == (31, True)
     assert 'end "worker"' not in operator.asked()

@@ -93,12 +93,15 @@ class System:
                     if not data:
                         selector.unregister(key.fileobj)
                         continue
-                    text = data.decode("utf-8", "replace")
-                    self.progress.output(text)
-                    self.tail = (self.tail + text)[-TAIL:]
+                    self.heard(data.decode("utf-8", "replace"))
                     if key.fileobj is process.stdout:
                         output.append(data)
         return b"".join(output).decode("utf-8", "replace")
+
+    def heard(self, text: str) -> None:
+        """Take what a program says into the log; the last of it is ``tail``."""
+        self.progress.output(text)
+        self.tail = (self.tail + text)[-TAIL:]
 
     def write(self, name: str, text: str, mode: int = 0o644) -> bool:
         """Write a file whole, unless it says that already; tell whether it was written."""

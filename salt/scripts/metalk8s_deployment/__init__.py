@@ -2,8 +2,9 @@
 
 Python 3.9 or later and its standard library::
 
-    command ─┬─> cluster ──> kubectl exec …  salt-run metalk8s_deploy.<function>
-             └─> report                      what the operator sees of problems and plans
+    command ─┬─> runner ─┬─> cluster   kubectl
+             │           └─> dialog    kubectl exec …  salt-run metalk8s_deploy.serve
+             └─> report                what the operator sees of problems and plans
 
 What is planned and done is the runner's; here are only progress, log and exit status.
 """

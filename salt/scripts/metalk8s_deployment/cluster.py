@@ -1,7 +1,4 @@
-"""The cluster, as the bootstrap machine's administrator reaches it: ``kubectl``.
-
-The runner is in the pod of the Salt master; what it answers is JSON on standard output.
-"""
+"""The cluster, as the bootstrap machine's administrator reaches it: ``kubectl``."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import json
 import re
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from metalk8s_bootstrap.system import StepError, System
 
@@ -18,7 +14,6 @@ SCHEDULER = "/etc/kubernetes/scheduler.conf"
 SERVER = re.compile(r"(?m)^ +server: (https://\S+)$")
 NAMESPACE = "kube-system"
 MASTER = "app.kubernetes.io/name=salt-master"
-RUNNER = "metalk8s_deploy"
 # Seconds that the API server and the Salt master may be away: steps start both anew, and after
 # bootstrap.sh it takes a while until the API server knows of the pod.
 OUTAGE, PAUSE = 120, 1
@@ -91,23 +86,6 @@ class Cluster:
             f"{' '.join(self._kubectl('describe', 'pods', f'--selector={MASTER}'))}"
         )
 
-    def ask(self, function: str, *words: str) -> dict[str, Any]:
-        """Call a function of the runner; return what it answers.
-
-        :param words: as they are: Salt would read ``1e3`` as a number.
-        :raises UnreachableError: it answers nothing that a runner of ours would.
-        """
-        pod = self.master()
-        runner = ["salt-run", "--out=json", "--log-level=quiet", f"{RUNNER}.{function}"]
-        argv = self._kubectl("exec", pod, "--", *runner, *map(json.dumps, words))
-        # Its status says little; what it printed says what.
-        said = self.system.run(argv, sentence=f"{RUNNER}.{function}", statuses=range(256))
-        try:
-            answer = json.loads(said)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            shown = answer if isinstance(answer, str) else self.system.tail
-            last = (shown.strip().splitlines() or ["it said nothing"])[-1]
-            raise UnreachableError(f"{RUNNER}.{function} gave no answer in {pod}: {last}")
-        return answer
+    def within(self, pod: str, *words: str) -> list[str]:
+        """Return the command that runs a program in a pod, with our standard input."""
+        return self._kubectl("exec", "--stdin", pod, "--", *words)

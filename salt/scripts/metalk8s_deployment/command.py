@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import platform
@@ -21,6 +22,7 @@ from metalk8s_bootstrap.system import LockedError, StepError, System
 
 from metalk8s_deployment import report
 from metalk8s_deployment.cluster import KUBECONFIG, OUTAGE, Cluster, UnreachableError
+from metalk8s_deployment.runner import Runner
 
 LOCK = "run/metalk8s/deployment.lock"
 PATIENCE = 5.0  # seconds
@@ -151,9 +153,10 @@ def _guarded(asked: argparse.Namespace, root: Path, lock: int, log: TextIO) -> i
     try:
         if asked.manifest:
             cluster.apply(asked.manifest)
-        if asked.check or asked.dry_run:
-            return _look(asked, cluster)
-        return _run(asked, cluster)
+        with contextlib.closing(Runner(cluster)) as runner:
+            if asked.check or asked.dry_run:
+                return _look(asked, runner)
+            return _run(asked, runner, shown)
     except UnreachableError as error:
         shown.note(f"FAILED: {error}")
         return _complain(asked.program, [str(error)], CLUSTER)
@@ -162,9 +165,9 @@ def _guarded(asked: argparse.Namespace, root: Path, lock: int, log: TextIO) -> i
         return _failed(asked, shown, reason)
 
 
-def _look(asked: argparse.Namespace, cluster: Cluster) -> int:
+def _look(asked: argparse.Namespace, runner: Runner) -> int:
     words = [] if asked.check else [asked.action]
-    answer = cluster.ask("check" if asked.check else "plan", asked.node, *words)
+    answer = runner.ask("check" if asked.check else "plan", asked.node, *words)
     for line in report.problems(asked.program, answer):
         print(line, file=sys.stderr)
     for line in (*report.facts(answer), *report.plan(answer.get("steps") or ())):
@@ -176,10 +179,10 @@ def _look(asked: argparse.Namespace, cluster: Cluster) -> int:
     return 0
 
 
-def _run(asked: argparse.Namespace, cluster: Cluster) -> int:
-    shown, began = cluster.system.progress, time.monotonic()
+def _run(asked: argparse.Namespace, runner: Runner, shown: Progress) -> int:
+    began = time.monotonic()
     # The lock leaves this machine one run: the one before it is over, however it ended.
-    answer = cluster.ask("begin", asked.node, asked.action, platform.node())
+    answer = runner.ask("begin", asked.node, asked.action, platform.node())
     for line in report.problems(asked.program, answer):
         print(line, file=sys.stderr)
         shown.note(line)
@@ -193,24 +196,24 @@ def _run(asked: argparse.Namespace, cluster: Cluster) -> int:
             shown.number += 1
             shown.done(step["title"], 0.0, "done already")
         else:
-            changed += _step(asked, cluster, step)
-    cluster.ask("end", asked.node)
+            changed += _step(asked, runner, shown, step)
+    runner.ask("end", asked.node)
     done = "has left the cluster" if asked.action.startswith("remove") else "is what it shall be"
     took = time.monotonic() - began
     print(f"{asked.node} {done}, after {took:.0f} s; {changed} changed. Log: {_log(asked)}")
     return 0
 
 
-def _step(asked: argparse.Namespace, cluster: Cluster, step: dict[str, Any]) -> int:
+def _step(asked: argparse.Namespace, runner: Runner, shown: Progress, step: dict[str, Any]) -> int:
     """Do one step; return how much it changed.
 
     :raises StepError: it failed; somebody else may go on.
     """
-    with cluster.system.progress.step(step["title"]) as result:
-        answer = cluster.ask("step", asked.node, step["id"])
+    with shown.step(step["title"]) as result:
+        answer = runner.ask("step", asked.node, step["id"])
         if "failed" in answer:
             # Not when this is killed: the runner may still be at it.
-            cluster.ask("end", asked.node)
+            runner.ask("end", asked.node)
             raise StepError(str(answer["failed"]))
         changed = int(answer.get("changed") or 0)
         # The log has all of it.

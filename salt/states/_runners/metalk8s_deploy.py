@@ -9,7 +9,10 @@ machine; any number of runs may be begun, only one at a time is.
 from __future__ import annotations
 
 import datetime
+import json
+import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from salt.exceptions import CommandExecutionError
@@ -108,6 +111,34 @@ def end(node: str) -> dict[str, Any]:
     except CommandExecutionError as error:
         return {"left": -1, "comment": str(error)}
     return {"left": left, "comment": f"{left} steps are left" if left else "All is done"}
+
+
+def serve() -> dict[str, Any]:
+    """Answer the functions above until there are no more questions: one program for a whole run.
+
+    A line of standard input is a question: a list of the function and its arguments, in JSON. Lines
+    of standard output that begin with ``metalk8s_deploy:`` are answers, two for each question: the
+    function, which was heard; and what it returned, or a sentence when it failed.
+    """
+    for line in sys.stdin:
+        name, *words = json.loads(line)
+        _answer(name)
+        try:
+            said = _ASKED[name](*words)
+        except Exception as error:  # who asks is told, and may ask for something else
+            said = f"{type(error).__name__}: {error}"
+        _answer(said)
+    return {}
+
+
+def _answer(said: Any) -> None:
+    sys.stdout.write(f"metalk8s_deploy: {json.dumps(said)}\n")
+    sys.stdout.flush()
+
+
+_ASKED: dict[str, Callable[..., dict[str, Any]]] = {
+    "check": check, "plan": plan, "begin": begin, "step": step, "end": end
+}  # fmt: skip
 
 
 def run(node: str, action: str = "deploy") -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import datetime
+import io
 import itertools
+import json
 import types
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +58,30 @@ def test_deployment(world: World, runner: Runner) -> None:
     assert (run["begun"], run["outcome"]) == ("2026-11-22T12:00:00Z", "whole")
     assert [one["result"]["changed"] for one in run["steps"]] == [0, 1, 0, 1, 1, 1, 0, 1, 1]
     assert world.api.objects[LEASE]["spec"]["holderIdentity"] == ""
+
+
+def test_one_program_answers_all_questions(
+    world: World,
+    runner: Runner,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In their order; one that cannot be answered is no reason to end."""
+    steps = [["step", "w", one] for one in DEPLOYMENT]
+    questions = [["begin", "w", "deploy", "me"], ["stop"], ["step", "w"], *steps, ["end", "w"]]
+    asked = "".join(f"{json.dumps(question)}\n" for question in questions)
+    monkeypatch.setattr("sys.stdin", io.StringIO(asked))
+    runner.deploy.serve()
+    lines = capsys.readouterr().out.splitlines()
+    said = [json.loads(line.removeprefix("metalk8s_deploy: ")) for line in lines]
+    assert said[::2] == [name for name, *_ in questions]
+    begun, unknown, wrong, *done, ended = said[1::2]
+    assert [one["id"] for one in begun["steps"]] == DEPLOYMENT
+    assert unknown == "KeyError: 'stop'"
+    assert wrong.startswith("TypeError: ")
+    assert [one["changed"] for one in done] == [0, 1, 0, 1, 1, 1, 0, 1, 1]
+    assert ended == {"left": 0, "comment": "All is done"}
+    assert world.runs()[0]["outcome"] == "whole"
 
 
 def test_all_in_one_go(world: World, runner: Runner) -> None:
