@@ -148,10 +148,11 @@ def test_a_clock_that_is_off(fleet: Fleet) -> None:
 
 
 def test_a_worker_joins(fleet: Fleet) -> None:
-    """By one command, which goes on after it was killed; pods run there."""
+    """By one command, which goes on after it was killed, and leaves no runner; pods run there."""
     fleet.declare(WORKER)
     deploy_and_kill(fleet, WORKER, 12)
     assert f"{WORKER} is what it shall be" in deploy(fleet, WORKER)
+    fleet.first.wait("! pgrep --full '[m]etalk8s_deploy.serve'", 30)
     assert nodes(fleet)[WORKER] == ("Ready", {"<none>"})
     fleet.first.wait(f"{KUBECTL} get pods -A -o wide | grep kube-proxy | grep {WORKER} | grep 1/1")
 
