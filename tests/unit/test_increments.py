@@ -23,7 +23,7 @@ from buildchain.project import catalog, config, context
 from buildchain.store.blobs import Store
 from tests.conftest import ROOT
 from tests.unit import engine_api
-from tests.unit.packages.test_build import mounts
+from tests.unit.packages.demo import mounts
 from tests.unit.running import run_doit
 from tests.unit.workshop import Machine
 

@@ -20,7 +20,7 @@ from tests.unit import fakes
 from tests.unit.archive import Archive
 from tests.unit.debian.test_base import MMDEBSTRAP
 from tests.unit.images.test_build import export, tar_of
-from tests.unit.packages.test_build import mounts
+from tests.unit.packages.demo import mounts
 from tests.unit.running import run_doit
 
 TELL = "if '--version' in argv:\n    print('version 99.9.9')\n    sys.exit(0)\n"

@@ -10,7 +10,7 @@ from buildchain.core.errors import CommandError, ContentError
 from buildchain.packages import kept
 from buildchain.testbed import conformance
 from tests.unit.debian.test_base import closure
-from tests.unit.packages.test_build import BUILDER, DEMO, mounts
+from tests.unit.packages.demo import BUILDER, DEMO, mounts
 
 SKOPEO = """
 place = argv[-1].removeprefix("docker-archive:").partition(":")[0]
