@@ -152,7 +152,7 @@ def test_a_worker_joins(fleet: Fleet) -> None:
     fleet.declare(WORKER)
     deploy_and_kill(fleet, WORKER, 12)
     assert f"{WORKER} is what it shall be" in deploy(fleet, WORKER)
-    fleet.first.wait("! pgrep --full '[m]etalk8s_deploy.serve'", 30)
+    fleet.first.wait("! pgrep --full '[m]etalk8s_deploy.serve' && echo gone", 30)
     assert nodes(fleet)[WORKER] == ("Ready", {"<none>"})
     fleet.first.wait(f"{KUBECTL} get pods -A -o wide | grep kube-proxy | grep {WORKER} | grep 1/1")
 
