@@ -55,18 +55,7 @@ class System:
         :param sentence: what failed, if it does.
         :raises StepError: it ended with another status.
         """
-        self.progress.note(f"$ {' '.join(argv)}")
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=ENVIRONMENT,
-                pass_fds=(self.lock,),
-            )
-        except OSError as error:
-            raise StepError(f"{sentence}: {argv[0]}: {error.strerror}") from error
+        process = self.start(argv, sentence=sentence, stdin=subprocess.DEVNULL)
         with process:
             try:
                 output = self._collect(process)
@@ -79,6 +68,26 @@ class System:
             last = self.tail.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
             raise StepError(f"{sentence}: {last[0]}")
         return output
+
+    def start(self, argv: Sequence[str], *, sentence: str, stdin: int) -> subprocess.Popen[bytes]:
+        """Start a program whose output comes through pipes; it holds the lock, too.
+
+        :param stdin: what ``Popen`` takes for it.
+        :raises StepError: it cannot be started.
+        """
+        self.progress.note(f"$ {' '.join(argv)}")
+        try:
+            return subprocess.Popen(
+                argv,
+                bufsize=0,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=ENVIRONMENT,
+                pass_fds=(self.lock,),
+            )
+        except OSError as error:
+            raise StepError(f"{sentence}: {argv[0]}: {error.strerror}") from error
 
     def _collect(self, process: subprocess.Popen[bytes]) -> str:
         assert process.stdout

@@ -8,7 +8,7 @@ import selectors
 import subprocess
 from collections.abc import Sequence
 
-from metalk8s_bootstrap.system import ENVIRONMENT, StepError, System
+from metalk8s_bootstrap.system import System
 
 
 class Dialog:
@@ -22,19 +22,8 @@ class Dialog:
 
     def __init__(self, system: System, argv: Sequence[str], mark: str) -> None:
         self._system, self._mark, self._unread = system, mark.encode(), b""
-        system.progress.note(f"$ {' '.join(argv)}")
-        try:
-            self._process = subprocess.Popen(
-                argv,
-                bufsize=0,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=ENVIRONMENT,
-                pass_fds=(system.lock,),
-            )
-        except OSError as error:
-            raise StepError(f"{argv[0]}: {error.strerror}") from error
+        sentence = "nobody can be asked"
+        self._process = system.start(argv, sentence=sentence, stdin=subprocess.PIPE)
         self._selector = selectors.DefaultSelector()
         for stream in (self._process.stdout, self._process.stderr):
             assert stream

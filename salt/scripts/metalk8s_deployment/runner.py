@@ -17,7 +17,7 @@ MARK = f"{RUNNER}: "  # of its answers
 
 
 class Runner:
-    """Started with the first question, and once more when a step has started the master anew."""
+    """Started with the first question, and again when a step has started the master anew."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._pod = cluster, ""
