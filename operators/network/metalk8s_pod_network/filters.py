@@ -4,10 +4,14 @@
 
     forward -> egress:  the pod that began -> out_... -> pods' map, blocks' map, ports -> drop
                ingress: the pod that was asked -> in_... -> the same
+               whoever else is of this machine -> drop
 
 Each packet is judged by its connection: who began it, who was asked, at which port, as connection
 tracking knows after all translation of addresses. So an answer passes as long as the question
 would, a Service is the pod behind it, and a policy that changes counts for what is there already.
+
+While the table changes, the kernel may judge a packet by old rules and new entries: a chain that is
+new is empty then. So what finds nothing, or comes back from a chain, is dropped and never let in.
 """
 
 from __future__ import annotations
@@ -67,9 +71,10 @@ def table(verdicts: Verdicts | None, ranges: Iterable[IPv4Network]) -> Table:
         return Table(chains, collections)
     for name, allowed in verdicts.allowed.items():
         _allow(name, allowed, chains, collections)
-    places = " ".join(("{", ", ".join(map(str, ranges)), "}"))
+    # A pod may have an address of a range that was this machine's before.
+    strays = {one for one in verdicts.known if not any(IPv4Address(one) in net for net in ranges)}
+    places = f"{{ {', '.join([*map(str, ranges), *sorted(strays)])} }}"
     isolated = verdicts.ingress.keys() | verdicts.egress.keys()
-    collections["isolated"] = Collection(ADDRESS, dict.fromkeys(isolated, ""))
     itself = (f"{address} . {address}" for address in isolated)
     collections["itself"] = Collection(PAIR, dict.fromkeys(itself, ""))
     ways = (
@@ -77,7 +82,7 @@ def table(verdicts: Verdicts | None, ranges: Iterable[IPv4Network]) -> Table:
         ("ingress", INGRESS, ASKED, verdicts.ingress),
     )
     for way, hook, end, who in ways:
-        entries = {one: f"goto {who[one]}" if one in who else "accept" for one in verdicts.known}
+        entries = {one: f"jump {who[one]}" if one in who else "accept" for one in verdicts.known}
         collections[f"{way}_pods"] = Collection(f"{ADDRESS} : verdict", entries)
         chains[way] = (
             f"type filter hook {hook}; policy accept;",
@@ -89,11 +94,9 @@ def table(verdicts: Verdicts | None, ranges: Iterable[IPv4Network]) -> Table:
             f"{end} {places} {DROP}",
         )
     # What belongs to no connection cannot be judged: it is for pods that are free.
-    collections["known"] = Collection(ADDRESS, dict.fromkeys(verdicts.known, ""))
+    collections["free"] = Collection(ADDRESS, dict.fromkeys(verdicts.known - isolated, ""))
     chains["strange"] = tuple(
-        f"ip {end} {who} {DROP}"
-        for end in ("saddr", "daddr")
-        for who in ("@isolated", f"{places} ip {end} != @known")
+        f"ip {end} {places} ip {end} != @free {DROP}" for end in ("saddr", "daddr")
     )
     return Table(chains, collections)
 

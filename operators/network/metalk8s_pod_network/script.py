@@ -1,12 +1,14 @@
 """From one table to another: texts for ``nft -f``, each of which does all of it or nothing.
 
-The first is the change; the next ones empty chains that are no longer used, and remove them with
-their sets. In one step, a packet on its way could meet a set that has just been emptied, and be
-dropped although it is allowed both before and after.
+The first makes chains and sets that nothing uses yet; the second is the change; the next ones empty
+chains that are no longer used, and remove them with their sets. In one step, a packet on its way
+could be judged by old rules and new entries, which lead to a chain that is still empty, or to a set
+that already is: it would be dropped although it is allowed both before and after.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,15 +72,28 @@ def whole(table: Table, found: Names | None) -> tuple[str, ...]:
         if not collection.flags and found.collections.get(name) == collection.kind
     }
     replaced = (found.collections.keys() & table.collections.keys()) - same
+    # Rules that name what is to be replaced would keep it from going.
+    fresh = {
+        name: () if replaced.intersection(re.findall(r"@(\w+)", " ".join(rules))) else rules
+        for name, rules in table.chains.items()
+        if name not in found.chains and not _hook(rules)
+    }
+    new = {
+        name: collection
+        for name, collection in table.collections.items()
+        if name not in found.collections
+    }
     lines = [f"add table {NAME}", *_chains(table, table.chains)]
     lines += [f"flush chain {NAME} {name}" for name in sorted(found.chains)]
     lines += [f"flush {_what(found, name)} {NAME} {name}" for name in sorted(same)]
     lines += [f"delete {_what(found, name)} {NAME} {name}" for name in sorted(replaced)]
     empty = {name: Collection(table.collections[name].kind) for name in same}
-    lines += _changes(Table(dict.fromkeys(table.chains, ()), empty), table)
+    known = Table({**dict.fromkeys(table.chains, ()), **fresh}, {**empty, **new})
+    lines += _changes(known, table)
     gone = found.collections.keys() - table.collections.keys()
     maps = {name: name in found.maps for name in gone}
-    return _texts(lines, *_removals(found.chains - table.chains.keys(), maps))
+    prepared = [f"add table {NAME}", *_changes(EMPTY, Table(fresh, new))]
+    return _texts(prepared, lines, *_removals(found.chains - table.chains.keys(), maps))
 
 
 def change(before: Table, after: Table) -> tuple[str, ...]:
@@ -86,7 +101,9 @@ def change(before: Table, after: Table) -> tuple[str, ...]:
     gone = before.collections.keys() - after.collections.keys()
     maps = {name: before.collections[name].is_map for name in gone}
     removals = _removals(before.chains.keys() - after.chains.keys(), maps)
-    return _texts(_changes(before, after), *removals)
+    fresh = {name: rules for name, rules in after.chains.items() if not _hook(rules)}
+    prepared = Table({**fresh, **before.chains}, {**after.collections, **before.collections})
+    return _texts(_changes(before, prepared), _changes(prepared, after), *removals)
 
 
 def _texts(*steps: Iterable[str]) -> tuple[str, ...]:

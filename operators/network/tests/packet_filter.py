@@ -9,10 +9,17 @@ FIELDS = {"ct original ip saddr": "began", "ct reply ip saddr": "asked"}
 
 def passes(table, began, asked, protocol, port):
     """Tell whether a packet of a connection is let through by both base chains."""
-    packet = {"began": began, "asked": asked, "protocol": protocol, "port": port}
     return all(
-        _chain(table, way, packet) != "drop" for way in ("egress", "ingress") if way in table.chains
+        lets(table, way, began, asked, protocol, port)
+        for way in ("egress", "ingress")
+        if way in table.chains
     )
+
+
+def lets(table, way, began, asked, protocol, port):
+    """Tell whether one of the base chains lets it through."""
+    packet = {"began": began, "asked": asked, "protocol": protocol, "port": port}
+    return _chain(table, way, packet) != "drop"
 
 
 def _chain(table, name, packet):

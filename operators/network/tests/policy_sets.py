@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
+
 from metalk8s_pod_network import filters
 from metalk8s_pod_network.pods import labels, pod
 from metalk8s_pod_network.policies import policy
@@ -154,4 +156,4 @@ def table(namespaces, pods, policies, machine):
     spaces = {item["metadata"]["name"]: labels(item) for item in namespaces}
     read = [policy(item) for item in policies]
     verdicts = compile_(spaces, [one for one in kept if one.address], read, own) if read else None
-    return filters.table(verdicts, [RANGES[machine]])
+    return filters.table(verdicts, [IPv4Network(RANGES[machine])])

@@ -236,7 +236,7 @@ def test_a_pod_is_known_before_the_api_knows_its_address(bed):
     sandbox(bed, "10.233.0.5", "shop/web")
     found = entries(bed, "ingress_pods")
     assert [*found] == ["10.233.0.5"]
-    assert found["10.233.0.5"].startswith("goto in_")
+    assert found["10.233.0.5"].startswith("jump in_")
     assert entries(bed, "egress_pods") == {"10.233.0.5": "accept"}
 
 
@@ -245,7 +245,7 @@ def test_the_newest_sandbox_has_the_address(bed):
     known(bed, WEB, {**other, "status": {"podIP": "10.233.0.5", "phase": "Running"}})
     sandbox(bed, "10.233.0.5", "other/web", age=9)
     sandbox(bed, "10.233.0.5", "shop/web", container="b" * 64)
-    assert entries(bed, "ingress_pods")["10.233.0.5"].startswith("goto in_")
+    assert entries(bed, "ingress_pods")["10.233.0.5"].startswith("jump in_")
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_policies_of_a_namespace_that_is_deleted_hold_to_its_end(bed):
     """Its objects go in any order, and pods take their time."""
     known(bed, {**WEB, "status": {"phase": "Running", "podIP": "10.233.0.7"}})
     isolated = entries(bed, "ingress_pods")["10.233.0.7"]
-    assert isolated.startswith("goto in_")
+    assert isolated.startswith("jump in_")
     leaving = {"metadata": {"name": "shop", "deletionTimestamp": "2026-11-22T00:00:00Z"}}
     bed.namespaces.items = {"shop": namespace(leaving)}
     bed.policies.items = {}

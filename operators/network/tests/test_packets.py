@@ -123,17 +123,22 @@ def test_a_change_is_one_step(yard):
     let(yard, FROM_CLIENTS)
     # Nobody reads while nft runs, which takes long on a busy machine: all of that has to fit.
     yard.udp[SERVER, PORTS[0]].setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 27)
-    stop, counts = threading.Event(), {CLIENT: 0, OTHER: 0}
+    stop, counts = threading.Event(), {CLIENT: 0}
 
     def talk():
         while not stop.wait(0.001):
-            for source in counts:
-                yard.senders[source].sendto(b"x", (SERVER, PORTS[0]))
-                counts[source] += 1
+            yard.senders[CLIENT].sendto(b"x", (SERVER, PORTS[0]))
+            counts[CLIENT] += 1
 
-    thread = threading.Thread(target=talk)
+    def shout():
+        # without a pause: what is wrong is wrong for microseconds
+        while not stop.is_set():
+            yard.senders[OTHER].sendto(b"x", (SERVER, PORTS[0]))
+
+    threads = [threading.Thread(target=talk), threading.Thread(target=shout)]
     heard = {CLIENT: 0, OTHER: 0}
-    thread.start()
+    for thread in threads:
+        thread.start()
     try:
         for number, (before, after) in enumerate(itertools.pairwise(tables * 13)):
             # as an agent that has just begun does it, from time to time
@@ -145,7 +150,8 @@ def test_a_change_is_one_step(yard):
             listen(yard, heard)
     finally:
         stop.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
     until(lambda: listen(yard, heard)[CLIENT] == counts[CLIENT], "every packet")
     assert counts[CLIENT] > 100
     assert heard[OTHER] == 0

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metalk8s_pod_network.filters import Table
 from policy_sets import (
     HERE,
     MACHINES,
@@ -59,6 +60,27 @@ def test_any_policies_mean_what_the_api_says(chance):
     assert not disagreements(*found), found[2]
 
 
+@given(st.randoms(use_true_random=False))
+def test_old_rules_with_new_entries_let_nobody_in(chance):
+    """The kernel judges so for a moment; what is new to it is empty then.
+
+    It reads which rules hold when a packet comes, and which entries do when it looks one up.
+    """
+    spaces, pods, policies = cluster(chance)
+    others = [{**one, "metadata": {**one["metadata"], "name": "other"}} for one in
+              cluster(chance)[2]]  # fmt: skip
+    for before, after in itertools.permutations(
+        [table(spaces, pods, found, "one") for found in (policies, others)]
+    ):
+        chains = {**dict.fromkeys(after.chains, ()), **before.chains}
+        mixed = Table(chains, {**before.collections, **after.collections})
+        flows = list(itertools.product(EVERYWHERE, EVERYWHERE, (6,), PORTS[:2]))
+        for way, end in (("egress", 0), ("ingress", 1)):
+            for flow in flows:
+                if flow[end] in HERE and packet_filter.lets(mixed, way, *flow):
+                    assert any(packet_filter.lets(one, way, *flow) for one in (before, after)), flow
+
+
 def test_policies_by_chance_allow_and_forbid():
     """Sets where everything or nothing passes would show little."""
     shares = []
@@ -92,6 +114,7 @@ NAMESPACES = [
 ]
 TO_DB = (DB, "TCP", 443)
 DENY = {"podSelector": {}}
+POLICY = {"metadata": {"namespace": "shop", "name": "deny"}, "spec": DENY}
 ROLE_DB = {"matchLabels": {"role": "db"}}
 
 
@@ -271,6 +294,14 @@ def test_names_are_the_same_in_each_run():
     backwards = [list(reversed(items)) for items in found]
     assert table(*found, "one") == table(*backwards, "one")
     assert RANGES["one"] in " ".join(table(*found, "one").chains["egress"])
+
+
+def test_a_pod_of_a_former_range_is_of_this_machine():
+    """What finds nothing while the table changes is dropped: for this pod, too."""
+    old = "10.233.9.9"
+    found = table(NAMESPACES, [*PODS, item("old", "shop", old)], [POLICY], "one")
+    assert all(old in found.chains[way][-1] for way in ("egress", "ingress"))
+    assert all(old in line for line in found.chains["strange"])
 
 
 def test_examples_of_the_manual():
