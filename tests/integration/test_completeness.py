@@ -21,7 +21,7 @@ from tests.integration.conftest import ROOT
 pytestmark = pytest.mark.integration
 
 PINS = catalog.load(ROOT, "default")
-SHARE = 20  # of what states and scripts consist of, one in so many: each takes seconds
+SHARE = 60  # of what states and scripts consist of, one in so many: each takes seconds
 
 
 class Without:
