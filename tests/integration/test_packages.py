@@ -48,7 +48,12 @@ done
 """
 
 
-@pytest.mark.parametrize("role", catalog.ROLES)
+# `test_fleet.py` installs masters and workers; a soak each role by itself.
+@pytest.mark.parametrize(
+    "role",
+    [role if role in ("bootstrap", "node") else pytest.param(role, marks=pytest.mark.soak)
+     for role in catalog.ROLES],
+)  # fmt: skip
 def test_every_role_installs_from_the_iso_alone(
     base_image: str, iso_tree: pathlib.Path, role: str
 ) -> None:
