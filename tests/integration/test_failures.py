@@ -122,11 +122,13 @@ PACKAGE_PINS = "buildchain/pins/default/packages.toml"
             # What is in the store needs no archive: another file of another version.
             rf"\g<1>9.9-1\g<2>{'0' * 64}",
             "pkg_get_source", "9.9-1 cannot be had from the archive", id="gone",
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             "packages/cni-plugins/debian/control", "Build-Depends: ",
             "Build-Depends: libmissing-dev, ", "pkg_compile",
             "package cni-plugins: the builder lacks libmissing-dev", id="build dependency",
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             "buildchain/pins/default/profile.toml", '"conntrack",', '"no-such-package",',
@@ -173,7 +175,13 @@ def test_full_disk(checkout: Checkout, small_disk: pathlib.Path) -> None:
     checkout.succeeds("_debian_closure:builder", BUILD_ROOT=build)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="ctrl-c", marks=pytest.mark.soak),
+        pytest.param(signal.SIGKILL, id="kill-9"),
+    ],
+)
 def test_interrupted_run_goes_on(checkout: Checkout, number: signal.Signals) -> None:
     process = subprocess.Popen(
         checkout.command("_base_image"),
