@@ -14,11 +14,11 @@ from metalk8s_operators.report import Health, say, serve
 
 from metalk8s_pod_network import events, settings
 from metalk8s_pod_network.agent import Agent
-from metalk8s_pod_network.isolation import Isolation, Sources
+from metalk8s_pod_network.isolation.isolation import Isolation, Sources
+from metalk8s_pod_network.isolation.pods import namespace, pod
+from metalk8s_pod_network.isolation.policies import policy
 from metalk8s_pod_network.kernel import Kernel
 from metalk8s_pod_network.peers import peer
-from metalk8s_pod_network.pods import namespace, pod
-from metalk8s_pod_network.policies import policy
 from metalk8s_pod_network.settings import Settings
 
 Kept = TypeVar("Kept")

@@ -14,8 +14,8 @@ from metalk8s_operators.backoff import Backoff
 from metalk8s_operators.report import Health, say
 
 from metalk8s_pod_network import cni, machine, plan
-from metalk8s_pod_network.filters import Table
-from metalk8s_pod_network.isolation import Isolation, Known
+from metalk8s_pod_network.isolation.filters import Table
+from metalk8s_pod_network.isolation.isolation import Isolation, Known
 from metalk8s_pod_network.kernel import KernelError
 from metalk8s_pod_network.peers import Peer, believed
 from metalk8s_pod_network.plan import NotYetError

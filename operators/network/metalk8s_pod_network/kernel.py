@@ -10,8 +10,9 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from metalk8s_pod_network import difference, filters, packets, script
-from metalk8s_pod_network.filters import Table
+from metalk8s_pod_network import difference, packets
+from metalk8s_pod_network.isolation import filters, script
+from metalk8s_pod_network.isolation.filters import Table
 from metalk8s_pod_network.settings import DEVICE, PROTOCOL
 from metalk8s_pod_network.wanted import Wanted
 

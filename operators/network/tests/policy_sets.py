@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
-from metalk8s_pod_network import filters
-from metalk8s_pod_network.pods import labels, pod
-from metalk8s_pod_network.policies import policy
-from metalk8s_pod_network.verdicts import compile_
+from metalk8s_pod_network.isolation import filters
+from metalk8s_pod_network.isolation.pods import labels, pod
+from metalk8s_pod_network.isolation.policies import policy
+from metalk8s_pod_network.isolation.verdicts import compile_
 
 MACHINES = {"one": "10.1.0.1", "two": "10.1.0.2"}
 RANGES = {"one": "10.233.1.0/24", "two": "10.233.2.0/24"}

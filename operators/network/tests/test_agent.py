@@ -12,11 +12,11 @@ from metalk8s_operators.report import Health
 from metalk8s_pod_network import cni, events
 from metalk8s_pod_network import settings as settings_module
 from metalk8s_pod_network.agent import Agent
-from metalk8s_pod_network.isolation import Isolation, Sources
+from metalk8s_pod_network.isolation.isolation import Isolation, Sources
+from metalk8s_pod_network.isolation.pods import Namespace, namespace, pod
+from metalk8s_pod_network.isolation.policies import policy
 from metalk8s_pod_network.kernel import Kernel
 from metalk8s_pod_network.peers import peer
-from metalk8s_pod_network.pods import Namespace, namespace, pod
-from metalk8s_pod_network.policies import policy
 from nodes import node, settings
 from test_kernel import LINKS, OTHERS
 from test_plan import BESIDE, HERE

@@ -11,7 +11,7 @@ import socket
 import threading
 
 import pytest
-from metalk8s_pod_network import script
+from metalk8s_pod_network.isolation import script
 from policy_sets import HERE, MACHINES, OUTSIDE, PORTS, THERE, cluster, table
 from reference import Reference
 from waiting import until

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metalk8s_pod_network.filters import Table
+from metalk8s_pod_network.isolation.filters import Table
 from policy_sets import (
     HERE,
     MACHINES,

@@ -21,7 +21,7 @@ import threading
 import time
 from pathlib import Path
 
-from metalk8s_pod_network import script
+from metalk8s_pod_network.isolation import script
 from policy_sets import HERE, MACHINES, OUTSIDE, PORTS, THERE
 from site_ import CLONE_NEWNET, run
 

@@ -31,6 +31,6 @@ def test_states_and_agent_mean_the_same() -> None:
     assert network["protocol"] == settings["PROTOCOL"]
     assert network["device"] == settings["DEVICE"]
     assert (packets["FAMILY"], network["table"]) == ("ip", packets["TABLE"])
-    filters = constants("filters")
+    filters = constants("isolation/filters")
     assert (filters["FAMILY"], network["policies"]) == ("ip", filters["TABLE"])
     assert network["cni_file"].endswith(".conflist")

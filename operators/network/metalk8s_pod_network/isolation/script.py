@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from metalk8s_pod_network.filters import FAMILY, TABLE, Collection, Table
+from metalk8s_pod_network.isolation.filters import FAMILY, TABLE, Collection, Table
 
 NAME = f"{FAMILY} {TABLE}"
 EMPTY = Table({}, {})

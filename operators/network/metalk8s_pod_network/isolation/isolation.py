@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Protocol, TypeVar
 
-from metalk8s_pod_network import filters, sandboxes
-from metalk8s_pod_network.filters import Table
+from metalk8s_pod_network.isolation import filters, sandboxes
+from metalk8s_pod_network.isolation.filters import Table
+from metalk8s_pod_network.isolation.pods import Namespace, Pod
+from metalk8s_pod_network.isolation.policies import Policy
+from metalk8s_pod_network.isolation.verdicts import compile_
 from metalk8s_pod_network.peers import Peer
 from metalk8s_pod_network.plan import NotYetError
-from metalk8s_pod_network.pods import Namespace, Pod
-from metalk8s_pod_network.policies import Policy
 from metalk8s_pod_network.settings import Settings
-from metalk8s_pod_network.verdicts import compile_
 
 Kept_co = TypeVar("Kept_co", covariant=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from metalk8s_pod_network.policies import PROTOCOLS, UNKNOWN
+from metalk8s_pod_network.isolation.policies import PROTOCOLS, UNKNOWN
 
 Labels = tuple[tuple[str, str], ...]
 FINISHED = ("Succeeded", "Failed")

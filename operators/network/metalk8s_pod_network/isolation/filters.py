@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
-from metalk8s_pod_network.allowed import ALL, Allowed, Ports
-from metalk8s_pod_network.verdicts import DIGITS, Verdicts
+from metalk8s_pod_network.isolation.allowed import ALL, Allowed, Ports
+from metalk8s_pod_network.isolation.verdicts import DIGITS, Verdicts
 
 FAMILY, TABLE = "ip", "metalk8s_policies"
 BEGAN, ASKED, PORT = "ct original ip saddr", "ct reply ip saddr", "ct reply proto-src"

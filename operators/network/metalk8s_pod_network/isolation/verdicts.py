@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
-from metalk8s_pod_network.allowed import ALL, NONE, Allowed, Ports, apart, join, parts
-from metalk8s_pod_network.pods import Labels, Pod
-from metalk8s_pod_network.policies import Block, Party, Policy, Port, Rule
+from metalk8s_pod_network.isolation.allowed import ALL, NONE, Allowed, Ports, apart, join, parts
+from metalk8s_pod_network.isolation.pods import Labels, Pod
+from metalk8s_pod_network.isolation.policies import Block, Party, Policy, Port, Rule
 
 DIGITS = 12  # of a digest, in names
 

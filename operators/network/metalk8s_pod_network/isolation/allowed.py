@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from metalk8s_pod_network.policies import Block
+from metalk8s_pod_network.isolation.policies import Block
 
 # Protocol and port; port 0: each of the protocol.
 Ports = frozenset[tuple[int, int]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from metalk8s_pod_network.selectors import Selector, selector
+from metalk8s_pod_network.isolation.selectors import Selector, selector
 
 # Numbers of IP, for the names that the API has.
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
