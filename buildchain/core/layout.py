@@ -64,6 +64,11 @@ class Layout:
         return self.cache / "compiled"
 
     @property
+    def made_cache(self) -> Path:
+        """What steps made, by step and by all that decides it."""
+        return self.cache / "made"
+
+    @property
     def conformance_cache(self) -> Path:
         """Kubernetes' own tests, compiled, a folder for each set of sources."""
         return self.cache / "conformance"

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import json
+import os
 import shutil
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -61,6 +63,7 @@ class Step:
     :param fingerprint: computed when the step is considered, for what is costly to know (git).
     :param owns: folder that nobody else writes to; `clean` removes it with all that is in it.
     :param holds: tells whether what was made still fits the world outside the build root.
+    :param keep: takes :meth:`identity` and the action, and returns what the action would make.
     """
 
     layout: Layout
@@ -76,6 +79,7 @@ class Step:
     fingerprint: Callable[[], object] | None = None
     owns: Path | None = None
     holds: Callable[[], bool] | None = None
+    keep: Callable[[str, Callable[[], Made]], Made] | None = None
     doc: str = ""
 
     @property
@@ -129,7 +133,33 @@ class Step:
     def _execute(self) -> None:
         # A receipt never vouches for outputs that are being replaced.
         self.receipt.unlink(missing_ok=True)
-        receipt.write(self.receipt, self.layout.build, self.action())
+        made = self.action() if self.keep is None else self.keep(self.identity(), self.action)
+        receipt.write(self.receipt, self.layout.build, made)
+
+    def identity(self) -> str:
+        """Return 64 digits for all that decides what the step makes, in any checkout.
+
+        Any code of the build counts: ``code`` may have forgotten some (docs/adr/0047).
+        """
+        root = self.layout.root
+        code = sorted((root / PACKAGE).rglob("*.py"))
+        files = [_identity_of(file, root) for file in (*code, *self.inputs)]
+        needs = [receipt.read(self.layout.receipt(name)) for name in self.needs]
+        parts = [self.name, self.config, files, needs]
+        words = json.dumps(parts, sort_keys=True, default=str)
+        return hashlib.sha256(words.encode()).hexdigest()
+
+
+def _identity_of(file: Path, root: Path) -> tuple[str, str, bool]:
+    status = file.stat()
+    digest = _known_sha256(file, status.st_size, status.st_mtime_ns)
+    return os.path.relpath(file, root), digest, os.access(file, os.X_OK)
+
+
+@functools.cache
+def _known_sha256(file: Path, _size: int, _mtime_ns: int) -> str:
+    """Return the SHA-256 of a file that many steps name."""
+    return receipt.sha256(file)
 
 
 def _package_of(action: Callable[[], object]) -> str:

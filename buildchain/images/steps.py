@@ -24,6 +24,7 @@ from buildchain.debian import archive, base, layers
 from buildchain.debian import steps as debian
 from buildchain.images import build, registry
 from buildchain.machine.steps import checks
+from buildchain.packages import kept
 from buildchain.packages import steps as packages
 from buildchain.project.context import Context, current
 from buildchain.project.model import Image, Package
@@ -91,8 +92,11 @@ def _image(context: Context, image: Image) -> Step:
     closure = (debian.closure_step(f"image-{image.name}"),) if image.debs else ()
     below = () if image.from_scratch else (debian.BASE,)
     labels = build.labels(image, context.config.project_name, context.catalog.content_epoch)
+    layout = context.layout
+    target = layout.image(image.name, image.version)
+    keep = functools.partial(kept.once, layout.made_cache / f"image-{image.name}", target)
     return Step(
-        context.layout,
+        layout,
         f"_image_build:{image.name}",
         title("BUILD IMAGE", f"{image.name}:{image.version}"),
         functools.partial(_make, context, image, labels),
@@ -112,6 +116,7 @@ def _image(context: Context, image: Image) -> Step:
         },
         code=(archive, base, layers, skopeo),
         after=checks("docker", "skopeo"),
+        keep=None if context.is_release else keep,
     )
 
 

@@ -1,7 +1,8 @@
-"""What was compiled, kept in ``CACHE_ROOT`` by what it was compiled from (docs/adr/0047).
+"""What steps made, kept in ``CACHE_ROOT`` by what they made it from (docs/adr/0047).
 
 On disk, in a folder of the cache: ``<64 digits>/``: the files, and ``digests.json``: ``files``, the
-SHA-256 of each, and ``folders``, the mode of each, for some are empty.
+SHA-256 of each, ``folders``, the mode of each, for some are empty, and ``facts``, as a receipt has
+them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from buildchain.core import events, receipt
 from buildchain.core.files import replaced
@@ -38,11 +40,22 @@ def identity(said: object, files: Iterable[Path], known: Mapping[Path, str]) -> 
     return hashlib.sha256(json.dumps([said, parts]).encode()).hexdigest()
 
 
+def once(folder: Path, target: Path, digits: str, action: Callable[[], Made]) -> Made:
+    """Make a folder, or take what was made where all that decides it was the same.
+
+    :param folder: of the cache.
+    :param target: all that the action makes.
+    :param digits: :meth:`buildchain.core.step.Step.identity`.
+    """
+    found = take(folder / digits, target)
+    return found if found is not None else keep(folder / digits, target, action().facts)
+
+
 def take(folder: Path, target: Path) -> Made | None:
     """Let what is kept take the place of ``target``; nothing when it is not there, or not whole."""
     if not folder.is_dir():
         return None
-    digests, folders, damaged = _look(folder)
+    digests, folders, facts, damaged = _look(folder)
     if damaged:
         events.transcript(f"{folder} is not used: {damaged} has changed since it was kept")
         return None
@@ -58,23 +71,25 @@ def take(folder: Path, target: Path) -> Made | None:
         # Another checkout has forgotten it just now.
         return None
     events.transcript(f"{target} is taken from {folder}: same sources, same builder")
-    return Made((target,), digests={target / name: digest for name, digest in digests.items()})
+    found = {target / name: digest for name, digest in digests.items()}
+    return Made((target,), facts, found)
 
 
-def _look(folder: Path) -> tuple[dict[str, str], dict[str, int], str]:
+def _look(folder: Path) -> tuple[dict[str, str], dict[str, int], dict[str, object], str]:
     try:
         document = json.loads((folder / DIGESTS).read_text(encoding="utf-8"))
         digests: dict[str, str] = document["files"]
         folders: dict[str, int] = document["folders"]
+        facts: dict[str, object] = document.get("facts", {})
         there = {file.relative_to(folder).as_posix() for file in receipt.files([folder])}
         odd = sorted(there ^ {*digests, DIGESTS})
         odd += [n for n, digest in digests.items() if receipt.sha256(folder / n) != digest]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return {}, {}, DIGESTS
-    return digests, folders, next(iter(odd), "")
+        return {}, {}, {}, DIGESTS
+    return digests, folders, facts, next(iter(odd), "")
 
 
-def keep(folder: Path, made: Path) -> Made:
+def keep(folder: Path, made: Path, facts: Mapping[str, object] = MappingProxyType({})) -> Made:
     """Keep what was made, and forget what was not used for longest."""
     files = [file.relative_to(made).as_posix() for file in receipt.files([made])]
     folders = {
@@ -90,9 +105,9 @@ def keep(folder: Path, made: Path) -> Made:
             for name in files:
                 link(made / name, fresh / name)
             digests = {name: receipt.sha256(made / name) for name in files}
-            document = {"files": digests, "folders": folders}
+            document = {"files": digests, "folders": folders, "facts": dict(facts)}
             receipt.write_whole(fresh / DIGESTS, json.dumps(document, indent=1) + "\n")
         others = [path for path in folder.parent.iterdir() if not path.name.startswith(".")]
         for old in sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
-    return Made((made,), digests={made / name: digest for name, digest in digests.items()})
+    return Made((made,), facts, {made / name: digest for name, digest in digests.items()})

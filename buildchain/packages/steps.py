@@ -26,7 +26,7 @@ from buildchain.debian import steps as debian
 from buildchain.debian.archive import closure_name
 from buildchain.machine import engine, python
 from buildchain.packages import build as packages
-from buildchain.packages import compilation
+from buildchain.packages import compilation, kept
 from buildchain.packages.builder import Builder
 from buildchain.project.context import Context, current
 from buildchain.project.model import Package
@@ -96,14 +96,16 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
         _in_builder(context, _compile),
         inputs=tuple(path for path in packages.local_sources(layout, package) if path != spec),
         needs=("pkg_get_source",),
-        config={"binaries": package.binaries, "cold": _is_cold(context)},
+        config={"binaries": package.binaries, "cold": context.is_release},
         others=(debian.BUILDER,),
     )
     build = ("pkg_get_source", "pkg_compile")
     srpm = f"{package.name}-{package.version}-{package.release}.src.rpm"
-    for name, verb, make, products in (
-        ("pkg_srpm", "BUILD SRPM", packages.build_srpm, (f"SRPMS/{srpm}",)),
-        ("pkg_rpm", "BUILD RPM", packages.build_rpms, ()),
+    # Their containers are told the date, too.
+    dated: dict[str, object] = {"content": context.catalog.content_epoch}
+    for name, verb, make, makes, products in (
+        ("pkg_srpm", "BUILD SRPM", packages.build_srpm, "SRPMS", (f"SRPMS/{srpm}",)),
+        ("pkg_rpm", "BUILD RPM", packages.build_rpms, "RPMS", ()),
     ):
         yield outline.step(
             name,
@@ -111,13 +113,15 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
             _in_builder(context, make),
             inputs=(spec,),
             needs=build,
+            config=dated,
             others=(debian.BUILDER,),
+            makes=makes,
             products=tuple(layout.package(package.name) / product for product in products),
         )
     sources = context.files(folder)
-    for name, verb, action in (
-        ("pkg_deb", "BUILD DEB", packages.build_debs),
-        ("pkg_dsc", "BUILD DSC", packages.build_dsc),
+    for name, verb, action, makes in (
+        ("pkg_deb", "BUILD DEB", packages.build_debs, "DEBS"),
+        ("pkg_dsc", "BUILD DSC", packages.build_dsc, "DSC"),
     ):
         yield outline.step(
             name,
@@ -125,7 +129,9 @@ def stages(context: Context, package: Package) -> Iterator[Step]:
             _in_builder(context, functools.partial(action, sources=sources)),
             inputs=sources,
             needs=build,
+            config=dated,
             others=(debian.BUILDER,),
+            makes=makes,
         )
 
 
@@ -149,16 +155,11 @@ def _in_builder(
             docker,
             context.catalog.content_epoch,
             context.layout.build,
-            is_cold=_is_cold(context),
+            is_cold=context.is_release,
         )
         return action(layout, package, builder)
 
     return call
-
-
-def _is_cold(context: Context) -> bool:
-    """Tell whether this is a release."""
-    return bool(context.config.signing_key)
 
 
 class _Outline:
@@ -181,9 +182,19 @@ class _Outline:
         owns: Path | None = None,
         products: tuple[Path, ...] = (),
         code: tuple[ModuleType, ...] = (),
+        makes: str = "",
     ) -> Step:
-        """Return a stage; ``needs`` names other stages, ``others`` any step."""
+        """Return a stage.
+
+        :param needs: names of other stages.
+        :param others: names of any steps.
+        :param makes: name of the folder that is all it makes, where another checkout may take it.
+        """
         package, layout = self.package, self.context.layout
+        keep = None
+        if makes and not self.context.is_release:
+            place = layout.made_cache / package.name / makes
+            keep = functools.partial(kept.once, place, layout.package(package.name) / makes)
         return Step(
             layout,
             stage(package.name, name),
@@ -195,6 +206,7 @@ class _Outline:
             owns=owns,
             products=products,
             code=code,
+            keep=keep,
         )
 
 

@@ -168,7 +168,7 @@ OPTIONS = (
     Option(
         "CACHE_ROOT",
         "~/.cache/metalk8s",
-        "downloads, compiled packages and the development key, kept between builds",
+        "downloads, built packages and images, and the development key, kept between builds",
         _path,
     ),
     Option("PROFILE", "default", "what to build: a folder of buildchain/pins", _not_empty),

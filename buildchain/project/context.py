@@ -39,9 +39,14 @@ class Context:
         return Content(self.catalog.suite, self.catalog.architecture, self.catalog.content_epoch)
 
     @property
+    def is_release(self) -> bool:
+        """Whether this is a release: nothing that was built before gets into it."""
+        return bool(self.config.signing_key)
+
+    @property
     def lock_policy(self) -> str:
         """``LOCK_POLICY``; whatever that says, a release is made of what is locked."""
-        return STRICT if self.config.signing_key else self.config.lock_policy
+        return STRICT if self.is_release else self.config.lock_policy
 
     def files(self, *folders: Path) -> tuple[Path, ...]:
         """Return the product's files in some folders of the checkout.

@@ -16,7 +16,7 @@ class Checkout:
     """A copy of the project that a test may spoil."""
 
     def __init__(self, folder: pathlib.Path, cache: pathlib.Path) -> None:
-        self.folder = folder
+        self.folder, self.cache = folder, cache
         self.environment = {"BUILD_ROOT": "_build", "CACHE_ROOT": str(cache)}
 
     def command(self, *arguments: str, prefix: tuple[str, ...] = ()) -> list[str]:

@@ -268,6 +268,8 @@ def checkout(tmp_path: pathlib.Path, cache: pathlib.Path) -> Checkout:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target)
     (folder / ".venv").symlink_to(ROOT / ".venv")
+    # What is downloaded and compiled is shared, what is built is what a test breaks.
+    shutil.rmtree(cache / "made", ignore_errors=True)
     return Checkout(folder, cache)
 
 

@@ -159,6 +159,7 @@ def test_what_is_not_reproducible_is_named(
     before.build.mkdir()
     run("cp", "-a", "--link", layout.iso_root, layout.iso, before.build)
     layout.receipt("_image_build:etcd").unlink()
+    shutil.rmtree(there.cache / "made")
     there.succeeds("iso")
     told: list[str] = []
     monkeypatch.setattr(events, "closing", told.append)

@@ -3,6 +3,7 @@
 What is real: doit, the graph, the actions, gpg, the registry's generator, the ISO's reader.
 """
 
+import dataclasses
 import gc
 import hashlib
 import os
@@ -13,8 +14,10 @@ import warnings
 
 import pytest
 
+from buildchain.images import steps as images
 from buildchain.machine import engine_service
 from buildchain.machine import steps as machine
+from buildchain.packages import steps as packages
 from buildchain.project import config, context
 from tests.unit import engine_api
 from tests.unit.workshop import TELL, Machine
@@ -111,8 +114,34 @@ def test_second_run_executes_nothing(made):
 def test_in_parallel_elsewhere_it_is_the_same(made, tmp_path):
     first = made.sums()
     made.build = tmp_path / "other"
+    shutil.rmtree(made.cache / "made")
     assert made.run("-n", "4", "iso").status == 0
     assert made.sums() == first
+
+
+def test_another_checkout_takes_what_was_made(made, tmp_path):
+    """No package and no image is made twice of the same."""
+    first = made.sums()
+    made.build = tmp_path / "other"
+    made.engine.builds.clear()
+    made.engine.created.clear()
+    assert made.run("iso").status == 0
+    assert made.sums() == first
+    assert made.engine.builds == []
+    labels = [container["Labels"]["metalk8s.build"] for container in made.engine.created]
+    assert all(label.endswith("-dependencies") for label in labels), "what builds need is asked"
+
+
+def test_a_release_takes_nothing(made):
+    """Whatever lies in the cache, it makes everything itself."""
+    found = context.load(made.root, {})
+    settings = dataclasses.replace(found.config, signing_key="0" * 40)
+    release = dataclasses.replace(found, config=settings)
+    steps = [step for package in release.catalog.packages
+             for step in packages.stages(release, package)]  # fmt: skip
+    steps += [images._image(release, image) for image in release.catalog.images]
+    assert len(steps) > len(release.catalog.packages) * 5
+    assert [step.name for step in steps if step.keep] == []
 
 
 def test_a_deleted_iso_is_written_again_and_nothing_else(made):
@@ -126,6 +155,7 @@ def test_a_deleted_iso_is_written_again_and_nothing_else(made):
 def test_our_own_packages_go_into_an_image(made):
     image = next(image for image in made.pins.images if image.packages)
     shutil.rmtree(made.build / "images" / image.name)
+    shutil.rmtree(made.cache / "made")
     assert made.run(f"_image_build:{image.name}").status == 0
     ((_, files, _),) = made.engine.builds
     ours = {name for package in made.pins.packages for name in package.debs}
