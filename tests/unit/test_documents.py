@@ -283,6 +283,12 @@ def test_the_manual_is_closed():
             assert target.partition("/")[0] in inside, f"{page}: {target}"
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_merge_was_left_half_done(page):
+    """No linter of ours reads Markdown for what git leaves where two changes meet."""
+    assert re.findall(r"(?m)^(?:<{7}|\|{7}|>{7})(?: .*)?$", text(page)) == []
+
+
 def test_the_medium_has_every_page_that_is_named():
     """By pages, scripts and states, as `check` finds it; and every page can be found."""
     pages = {path.relative_to(ROOT).as_posix(): path for path in documents.sources(CHECKOUT)}
