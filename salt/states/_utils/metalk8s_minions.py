@@ -6,6 +6,7 @@ minion itself whether a job goes on, so a lost one is known as that after less t
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from salt.exceptions import CommandExecutionError
 # Seconds: without an answer until the minion is asked whether it works on it, and for that answer.
 QUIET, SIGN = 15, 30
 PING = 5  # seconds for one that only has to say that it is there
+FIRST_PINGS = (1, 2)  # seconds: one that starts misses what it is asked before it listens
 PAUSE = 0.1  # second between two looks at Salt's event bus
 LONGEST = 1800  # seconds that a function may take: packages come over the network of the site
 LONGEST_STATES = 3600  # seconds that states may take
@@ -113,7 +115,9 @@ def await_answer(minion: str, longest: float = START) -> None:
     :raises CommandExecutionError: it does not.
     """
     until = time.monotonic() + longest
-    while "lost" in ask(minion, "test.ping", patience=(PING, PING)):
+    for seconds in itertools.chain(FIRST_PINGS, itertools.repeat(PING)):
+        if "lost" not in ask(minion, "test.ping", patience=(seconds, seconds)):
+            return
         if time.monotonic() > until:
             raise CommandExecutionError(
                 f"The minion of {minion} has not answered for {longest:.0f} s"

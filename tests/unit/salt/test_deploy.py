@@ -262,6 +262,20 @@ def test_a_minion_that_never_answers(world: World, runner: Runner) -> None:
         runner.minions.await_answer("v", 0)
 
 
+def test_a_minion_that_starts(world: World, runner: Runner) -> None:
+    """Is asked again soon at first: it missed what it was asked before it listened."""
+    answers, command, waited = iter([LOST] * 3 + [True]), world.cmd_iter_no_block, []
+
+    def noted(*arguments: Any, **settings: Any) -> Any:
+        waited.append(settings["timeout"] + settings["gather_job_timeout"])
+        return command(*arguments, **settings)
+
+    world.cmd_iter_no_block = noted  # type: ignore[method-assign]
+    world.answers["w", "test.ping"] = lambda: next(answers)
+    runner.minions.await_answer("w")
+    assert waited == [2, 4, 10, 10]
+
+
 def test_a_node_that_is_not_ready(world: World, runner: Runner) -> None:
     """In the words of the kubelet."""
     runner.deploy.READY = 0
