@@ -66,8 +66,9 @@ make_environment() {
     say "making the Python environment in $venv"
     rm -rf "$venv"
     "$python" -m venv "$venv" || die "the Python environment cannot be made" "see above."
+    # The lock names everything; pip would look for newer versions of what is asked for with extras.
     "$venv/bin/python" -m pip --quiet --disable-pip-version-check install \
-        --require-hashes --requirement "$lock" >&2 ||
+        --no-deps --require-hashes --requirement "$lock" >&2 ||
         die "the Python packages of requirements.txt cannot be installed" \
             "check the network and pip's configuration, then run this again."
     # Ours, and without dependencies: nothing to verify and nothing to fetch.

@@ -46,8 +46,12 @@ class Result:
 
 
 def argv_for_installation(python: Path, lock: Path) -> list[str | Path]:
-    """Install exactly what a hashed requirements file names."""
-    return [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
+    """Install exactly what a hashed requirements file names.
+
+    It names everything, so pip looks for no dependencies. For one with extras, it would take the
+    newest version of the index before it saw the pinned one, and refuse it for want of a hash.
+    """
+    return [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps",
             "--require-hashes", "--requirement", lock]  # fmt: skip
 
 

@@ -34,8 +34,8 @@ def test_install_stamps(fake_program, tmp_path):
     checkers.install(environment, lock)
     assert checkers.has_installed(environment, lock)
     assert fake_program.calls("fake-python") == [
-        ["-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--require-hashes",
-         "--requirement", str(lock)]
+        ["-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps",
+         "--require-hashes", "--requirement", str(lock)]
     ]  # fmt: skip
 
 
