@@ -7,6 +7,7 @@ an answer of 200 is a failure.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import ssl
 import subprocess
@@ -34,7 +35,11 @@ class Load:
         while not self._stop.is_set():
             try:
                 reader, writer = await asyncio.open_connection(
-                    "127.0.0.1", self._port, ssl=self._context, server_hostname=self._host
+                    "127.0.0.1",
+                    self._port,
+                    ssl=self._context,
+                    server_hostname=self._host,
+                    ssl_shutdown_timeout=5,
                 )
             except (OSError, ssl.SSLError) as error:
                 self.failures.append(f"connect: {error!r}")
@@ -46,6 +51,9 @@ class Load:
                 self.failures.append(repr(error))
             finally:
                 writer.close()
+                # The loop ends with its last client: what TLS had still to say would stay open.
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
 
     async def _use(self, reader, writer):
         """Ask until the server says that it is enough."""
