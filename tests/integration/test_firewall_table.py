@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -136,7 +137,11 @@ class Site:
 
     def load(self, name: str) -> None:
         """Load rules as the machine does."""
-        self.machine.inside("nft", "--file", self.rules / f"{name}.nft")
+        self.machine.inside("sh", self.rules / f"load-{name}.sh")
+
+    def listed(self) -> str:
+        """Return all rules that there are, and how the kernel calls each table and chain."""
+        return self.machine.inside("nft", "--handle", "--stateless", "list", "ruleset")
 
     def reached(self, source: str, address: str = HERE) -> set[int]:
         """Return the ports that the neighbour reaches from one of its addresses."""
@@ -157,8 +162,12 @@ def site(tmp_path: pathlib.Path) -> Iterator[Site]:
     require("ip", "nft", "nsenter", "unshare")
     metalk8s = firewall.known(**PLANE)
     metalk8s["firewall"]["config_folder"] = str(tmp_path)
-    for name in ("loopback.nft", "ports.nft"):
+    for name in ("loopback.nft", "ports.nft", "pods.nft"):
         (tmp_path / name).write_text(firewall.render(name, metalk8s), encoding="utf-8")
+    for chain in ("ports", "loopback"):
+        metalk8s["firewall"]["own_rules"] = chain == "loopback"
+        script = firewall.render("load.sh", metalk8s)
+        (tmp_path / f"load-{chain}.sh").write_text(script, encoding="utf-8")
     machine, neighbour, pod = spaces = Namespace(), Namespace(), Namespace()
     listener = None
     try:
@@ -219,13 +228,33 @@ def test_rules_are_exchanged_at_once(site: Site) -> None:
     """Loading again doubles nothing, what others have stays, and the site may have firewalld."""
     site.machine.inside("nft", "add", "table", "inet", "of_the_site")
     site.load("ports")
-    listed = site.machine.inside("nft", "--stateless", "list", "ruleset")
+    listed = site.listed()
     site.load("ports")
-    assert site.machine.inside("nft", "--stateless", "list", "ruleset") == listed
+    assert without_rules(site.listed()) == without_rules(listed), "chains are not made anew"
+    assert re.sub(r" # handle \d+", "", site.listed()) == re.sub(r" # handle \d+", "", listed)
     site.load("loopback")
     assert "chain ports" not in site.machine.inside("nft", "list", "ruleset")
     assert site.reached(STRANGER) == {*FOR_MASTERS, *FOR_MACHINES, *FOR_ALL}
     assert "of_the_site" in site.machine.inside("nft", "list", "tables")
+
+
+def without_rules(listed: str) -> list[str]:
+    """Return the lines of tables and chains, with how the kernel calls each."""
+    lines = map(str.strip, listed.splitlines())
+    return [line for line in lines if line.startswith(("table ", "chain "))]
+
+
+def test_a_table_that_hooks_elsewhere_makes_room(site: Site) -> None:
+    """Whoever made it; rules that the kernel does not take leave what is there."""
+    own = "{ type filter hook forward priority 0; }"
+    site.machine.inside("nft", f"add table inet metalk8s; add chain inet metalk8s ports {own}")
+    site.load("ports")
+    assert site.reached(STRANGER) == {*FOR_ALL}
+    listed = site.listed()
+    (site.rules / "loopback.nft").write_text("no rule of nftables\n", encoding="utf-8")
+    script = site.machine.words("sh", site.rules / "load-ports.sh")
+    assert subprocess.run(script, capture_output=True, check=False).returncode
+    assert site.listed() == listed
 
 
 @pytest.mark.parametrize(

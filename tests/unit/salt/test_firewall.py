@@ -213,11 +213,25 @@ def script(tmp_path, monkeypatch):
 def test_what_is_loaded(script, own_rules, state, chains):
     status, calls = script(own_rules=own_rules, state=state, there=POLICIES)
     assert (status, loaded(calls)) == (0, [f"--file /etc/metalk8s/firewall/{chains}.nft"])
+    gone = [call for call in calls if "delete chain inet metalk8s ports" in call]
+    assert len(gone) == (chains == "loopback")
 
 
 def loaded(calls: list[str]) -> list[str]:
-    """Leave out what was only looked at."""
-    return [call for call in calls if not call.startswith("list ")]
+    """Name the files that were loaded."""
+    return [call for call in calls if call.startswith("--file ")]
+
+
+@pytest.mark.parametrize("name", ["ports.nft", "loopback.nft"])
+def test_chains_stay_when_their_rules_are_exchanged(name):
+    """A new one beside one that goes lets a packet through that both would drop."""
+    rules = firewall.render(name, firewall.known())
+    assert "delete" not in rules
+    chain = name.partition(".")[0]
+    flushed = rules.index(f"flush chain inet metalk8s {chain}\n")
+    assert (
+        rules.index(f"add chain inet metalk8s {chain} {{") < flushed < rules.index("counter drop")
+    )
 
 
 def test_pods_are_apart_until_an_agent_says_who_may(script):
@@ -265,4 +279,4 @@ def test_what_is_missing_is_seen(script, own_rules, state, there, is_well):
         "--check", own_rules=own_rules, state=state, there=f"{there}\n{POLICIES}"
     )
     assert (status == 0) is is_well
-    assert not [call for call in calls if not call.startswith("list ")]
+    assert not [call for call in calls if not call.startswith("list ")], "nothing is loaded"
