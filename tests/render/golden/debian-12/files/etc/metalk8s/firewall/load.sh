@@ -24,4 +24,17 @@ fi
 if ! nft list table ip metalk8s_policies >/dev/null 2>&1; then
     nft --file "/etc/metalk8s/firewall/pods.nft"
 fi
-exec nft --file "/etc/metalk8s/firewall/$chains.nft"
+rules="/etc/metalk8s/firewall/$chains.nft"
+if test "$chains" = loopback; then
+    nft "add table inet metalk8s; add chain inet metalk8s ports; delete chain inet metalk8s ports"
+fi
+# Chains of ours stay, and their rules are exchanged in one step.
+if nft --check --file "$rules" 2>/dev/null; then
+    exec nft --file "$rules"
+fi
+# A chain that hooks elsewhere, which is not ours, can only go. Rules that are wrong leave what is there.
+{
+    echo "add table inet metalk8s"
+    echo "delete table inet metalk8s"
+    cat "$rules"
+} | nft --file -
