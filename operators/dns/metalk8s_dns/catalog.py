@@ -34,6 +34,8 @@ class Catalog:
         self._seen: tuple[Mapping[str, Service], Behind, Mapping[str, Pod]] = ({}, {}, {})
         # By kind and name of an object: its records.
         self._made: dict[tuple[str, str], tuple[Record, ...]] = {}
+        # Services of which not all records are in the zones, by ``namespace/name``.
+        self.cut: set[str] = set()
         self._count(records.of_domain(domain, server), 1)
         for zone in reverse_zones:
             self._count(records.of_reverse_zone(zone, domain), 1)
@@ -48,10 +50,7 @@ class Catalog:
         before, self._seen = self._seen, (services, endpoints, pods)
         fresh: dict[tuple[str, str], tuple[Record, ...]] = {}
         for name in _differing(before[0], services) | _differing(before[1], endpoints):
-            service, behind = services.get(name), endpoints.get(name) or ()
-            fresh["service", name] = (
-                records.of_service(service, behind, self._domain) if service else ()
-            )
+            fresh["service", name] = self._of_service(name, services, endpoints)
         for name in _differing(before[2], pods):
             pod = pods.get(name)
             fresh["pod", name] = records.of_pod(pod, self._domain) if pod else ()
@@ -61,6 +60,18 @@ class Catalog:
             if made:
                 self._made[key] = made
         return self._found
+
+    def _of_service(
+        self, name: str, services: Mapping[str, Service], endpoints: Behind
+    ) -> tuple[Record, ...]:
+        self.cut.discard(name)
+        service = services.get(name)
+        if service is None:
+            return ()
+        made = records.of_service(service, endpoints.get(name) or (), self._domain)
+        if made.is_cut:
+            self.cut.add(name)
+        return made.records
 
     def _count(self, some: Iterable[Record], step: int) -> None:
         for record in some:

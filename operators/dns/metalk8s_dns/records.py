@@ -6,6 +6,7 @@ https://github.com/kubernetes/dns/blob/master/docs/specification.md (its section
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from metalk8s_dns import names
@@ -14,6 +15,10 @@ from metalk8s_dns.objects import Address, Endpoint, Pod, Service
 SCHEMA = "1.1.0"
 # Priority and weight of SRV: clients take any of them.
 SRV = "0 100"
+# Records of one object: each address of Endpoints has all of their ports, so that a few KB would
+# fill the memory of everybody who holds records, and Knot's journal. The longest names of so many
+# are 5 MB. A headless Service with a thousand endpoints has six named ports before it gets there.
+MOST = 10_000
 
 
 class Record(NamedTuple):
@@ -25,6 +30,16 @@ class Record(NamedTuple):
     owner: str
     kind: str
     data: str
+
+
+class Made(NamedTuple):
+    """The records of an object.
+
+    :param is_cut: there would be more than ``MOST``; the last are left out.
+    """
+
+    records: tuple[Record, ...]
+    is_cut: bool
 
 
 def of_domain(domain: str, server: Address) -> tuple[Record, ...]:
@@ -50,7 +65,7 @@ def server_name(domain: str) -> str:
     return f"ns.dns.{domain}"
 
 
-def of_service(service: Service, endpoints: Iterable[Endpoint], domain: str) -> tuple[Record, ...]:
+def of_service(service: Service, endpoints: Iterable[Endpoint], domain: str) -> Made:
     """Return the records of a Service and what is behind it; those no zone can hold are left out.
 
     :param endpoints: looked at only where there is no address of its own.
@@ -72,7 +87,7 @@ def of_pod(pod: Pod, domain: str) -> tuple[Record, ...]:
         record
         for one in pod.addresses
         for record in _addresses(f"{names.dashed(one)}.{pod.namespace}.pod.{domain}", one)
-    )
+    ).records
 
 
 def _of_own_address(service: Service, owner: str) -> Iterator[Record]:
@@ -110,12 +125,15 @@ def _addresses(owner: str, one: Address) -> Iterator[Record]:
     yield Record(owner, "A" if one.version == 4 else "AAAA", names.written(one))
 
 
-def _possible(found: Iterable[Record]) -> tuple[Record, ...]:
+def _possible(found: Iterator[Record]) -> Made:
     """Leave out what no zone can hold: the API takes names of ports and of others that are longer.
 
-    One of them would make Knot refuse all that changes at the same time.
+    One of them would make Knot refuse all that changes at the same time. What is left out counts
+    for ``MOST`` as well: to look at it takes time.
     """
-    return tuple(dict.fromkeys(record for record in found if _is_possible(record)))
+    possible = (record for record in islice(found, MOST) if _is_possible(record))
+    kept = tuple(dict.fromkeys(possible))
+    return Made(kept, next(found, None) is not None)
 
 
 def _is_possible(record: Record) -> bool:

@@ -14,6 +14,7 @@ from typing import Protocol
 from metalk8s_operators.backoff import Backoff
 from metalk8s_operators.report import Health, say
 
+from metalk8s_dns import records
 from metalk8s_dns.authority import AuthorityError, Change, Held
 from metalk8s_dns.cache import CacheError
 from metalk8s_dns.catalog import Catalog
@@ -80,6 +81,7 @@ class Watcher:
         self._zones, self._answers = zones, answers
         self._health, self._heard = health, heard
         self._held: dict[str, Held] = {}
+        self._cut: frozenset[str] = frozenset()  # Services that it has been said of
         self._numbers = {"changes": 0.0, "failures": 0.0, "records": 0.0, "seconds": 0.0}
 
     def run(self, stop: threading.Event) -> None:
@@ -117,17 +119,25 @@ class Watcher:
             return "the API server has not told of all Services, Endpoints and pods yet"
         began = time.monotonic()
         wanted = self._catalog.update(services, endpoints, pods)
+        self._say_cut(frozenset(self._catalog.cut))
         self._look()
         names = frozenset(
-            name for zone, records in wanted.items() for name in self._change(zone, records)
+            name for zone, some in wanted.items() for name in self._change(zone, some)
         )
-        self._numbers["records"] = sum(len(records) for records in wanted.values())
+        self._numbers["records"] = sum(len(some) for some in wanted.values())
         if names:
             self._forget(names)
             self._numbers["seconds"] = time.monotonic() - began
             seconds = round(time.monotonic() - began, 3)
             say("info", "changed", names=len(names), seconds=seconds)
         return ""
+
+    def _say_cut(self, cut: frozenset[str]) -> None:
+        """Name each Service whose records are too many, once until they no longer are."""
+        for name in sorted(cut - self._cut):
+            what = f"Service {name} would have more than {records.MOST} records"
+            say("warning", f"{what}: the last are left out; give it fewer endpoints or named ports")
+        self._cut = cut
 
     def _look(self) -> None:
         """Read the zones that are not as they were left: Knot was not there, or began anew."""

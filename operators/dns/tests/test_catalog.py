@@ -31,7 +31,7 @@ def anew(services, behind, pods):
     for zone in REVERSE:
         found |= {*records.of_reverse_zone(zone, DOMAIN)}
     for name, one in services.items():
-        found |= {*records.of_service(one, behind.get(name) or (), DOMAIN)}
+        found |= {*records.of_service(one, behind.get(name) or (), DOMAIN).records}
     for one in pods.values():
         found |= {*records.of_pod(one, DOMAIN)}
     return {

@@ -27,7 +27,7 @@ def lines(service_item, endpoints_item=None, domain=DOMAIN):
     if kept is None:
         return None
     behind = objects.endpoints(endpoints_item) if endpoints_item else None
-    found = records.of_service(kept, behind or (), domain)
+    found = records.of_service(kept, behind or (), domain).records
     assert len(found) == len(set(found))
     return sorted(" ".join(record).replace(f".default.svc.{domain}", "") for record in found)
 
@@ -150,6 +150,42 @@ def test_of_the_domain():
     ]
 
 
+def crowd(addresses, ports, name="p{}"):
+    """Return Endpoints of a few KB, whose records are the product of two numbers."""
+    ready = [f"10.233.{number >> 8}.{number & 255}" for number in range(addresses)]
+    return endpoints("s", subset(ready, ports=[port(n, name.format(n)) for n in range(1, ports)]))
+
+
+@pytest.mark.parametrize(
+    ("item", "behind", "is_cut"),
+    [
+        pytest.param(headless("s"), crowd(700, 700), True, id="an address for each port"),
+        pytest.param(headless("s"), crowd(1000, 7), False, id="as many as Kubernetes makes"),
+        pytest.param(headless("s"), crowd(20_000, 0), True, id="addresses without ports"),
+        pytest.param(service("s", "10.96.0.7", *(port(n, f"p{n}") for n in range(20_000))),
+                     None, True, id="ports of an address of its own"),
+    ],
+)  # fmt: skip
+def test_no_object_has_more_records_than_everybody_can_hold(item, behind, is_cut):
+    made = records.of_service(objects.service(item), objects.endpoints(behind or {}) or (), DOMAIN)
+    assert len(made.records) <= records.MOST
+    assert made.is_cut is is_cut
+    # What is there is as without a limit: the name has addresses.
+    assert made.records[0].owner == f"s.default.svc.{DOMAIN}"
+
+
+def test_records_are_not_made_beyond_the_most():
+    """Also those that no zone can hold are not looked at without end."""
+
+    def endless():
+        one, *_ = objects.endpoints(crowd(1, 2, "x" * 63))
+        for _ in range(records.MOST // 4 + 1):  # three of its address, one of its port
+            yield one
+        pytest.fail("more is looked at than is taken")
+
+    assert records.of_service(objects.service(headless("s")), endless(), DOMAIN).is_cut
+
+
 @pytest.mark.parametrize(
     ("network", "first", "count"),
     [
@@ -222,7 +258,7 @@ def all_of(services, behind, pods):
         kept = objects.service(one)
         shown = objects.endpoints(by_key[tuple(sorted(one["metadata"].items()))])
         if kept is not None:
-            found |= set(records.of_service(kept, shown or (), DOMAIN))
+            found |= set(records.of_service(kept, shown or (), DOMAIN).records)
     for one in pods:
         kept = objects.pod(one)
         if kept is not None:

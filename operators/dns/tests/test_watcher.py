@@ -7,13 +7,13 @@ import threading
 from ipaddress import IPv4Address
 
 import pytest
-from metalk8s_dns import objects, watcher
+from metalk8s_dns import objects, records, watcher
 from metalk8s_dns.authority import AuthorityError, Held
 from metalk8s_dns.cache import CacheError
 from metalk8s_dns.catalog import Catalog
 from metalk8s_dns.watcher import Watcher
 from metalk8s_operators.report import Health
-from things import endpoints, headless, pod, service, subset
+from things import endpoints, headless, pod, port, service, subset
 from waiting import until
 
 DOMAIN, REVERSE = "cluster.local.", ("96.10.in-addr.arpa.", "233.10.in-addr.arpa.")
@@ -190,6 +190,24 @@ def test_an_unbound_that_does_not_forget_does_not_hold_up(bench, capsys):
     bench.answers.fails = True
     assert bench.watcher.compare()
     assert "not there" in capsys.readouterr().err
+
+
+def test_a_service_with_too_many_records_is_named_once_and_harms_none(bench, capsys):
+    def put(count):
+        addresses = [f"10.233.{number >> 8}.{number & 255}" for number in range(count)]
+        ports = [port(number, f"p{number}") for number in range(1, 700)]
+        bench.known.put("endpoints", endpoints("big", subset(addresses, ports=ports)))
+        assert bench.watcher.compare()
+        return capsys.readouterr().err.count("Service default/big would have more than")
+
+    bench.known.put("services", headless("big"))
+    bench.known.put("services", service("s", "10.96.0.7"))
+    assert [put(700), put(701), put(1), put(700)] == [1, 0, 0, 1]
+    assert len(bench.lines()) < records.MOST + 10
+    assert "s.default.svc A 10.96.0.7" in bench.lines()
+    bench.known.items["services"] = {}
+    assert put(700) == 0
+    assert bench.lines() == ALWAYS
 
 
 def written_before(bench):

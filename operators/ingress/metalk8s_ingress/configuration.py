@@ -85,8 +85,11 @@ def render(settings: Settings, known: Model, places: Mapping[str, Places], fallb
 
 
 def pem_name(key: str) -> str:
-    """Return the file of a Secret's certificate; no name of an object has an underscore."""
-    return f"{key.replace('/', '_')}.pem"
+    """Return the file of a Secret's certificate.
+
+    By a digest: namespace and name together are longer than a file's name may be.
+    """
+    return f"{hashlib.sha256(key.encode()).hexdigest()}.pem"
 
 
 def server(number: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Protocol
 
 from metalk8s_operators.backoff import Backoff
@@ -15,8 +16,8 @@ from metalk8s_operators.report import Health, say
 from metalk8s_ingress import model as models
 from metalk8s_ingress.cluster import Seen
 from metalk8s_ingress.haproxy import ProxyError
-from metalk8s_ingress.model import Model, Objects, Problem
-from metalk8s_ingress.objects import Ingress
+from metalk8s_ingress.model import Model, Objects, Pem, Problem, Unusable
+from metalk8s_ingress.objects import WORKLOAD_ADDRESS, Ingress
 from metalk8s_ingress.proxy import Proxy, RejectedError
 from metalk8s_ingress.reports import Reports
 from metalk8s_ingress.secrets import Secrets
@@ -59,7 +60,8 @@ class Controller:
         self._proxy, self._reports = proxy, reports
         self._health, self._heard = health, heard
         self._ingresses: list[Ingress] = []
-        self._culprits: dict[Ingress, str] = {}
+        # Ingresses that HAProxy does not take, each with the Secrets that it named then.
+        self._culprits: dict[Ingress, Mapping[str, Pem | Unusable | None]] = {}
         self._problems: list[Problem] = []
         self._numbers = {"changes": 0.0, "failures": 0.0, "rejected": 0.0, "seconds": 0.0}
         self._has_begun = False
@@ -97,9 +99,12 @@ class Controller:
             return "the API server has not told of all objects yet", True
         objects = self._objects(seen)
         if not objects.address:
-            return f"the API server has not told where {self._settings.node} is reached yet", True
+            return (
+                f"the API server has not told where {self._settings.node} is reached yet: expected "
+                f"an IP address in its status and, if it has one, its annotation {WORKLOAD_ADDRESS}"
+            ), True
         ingresses = models.ours(objects, self._settings.controller)
-        wanted = models.secrets(ingresses) | {self._settings.fallback}
+        wanted = models.secrets(objects, ingresses) | {self._settings.fallback}
         began = time.monotonic()
         # For the first time without any Ingress, too: there is a certificate for who has none.
         if not self._asked or ingresses != self._ingresses:
@@ -135,7 +140,11 @@ class Controller:
 
     def _apply(self, objects: Objects, ingresses: list[Ingress]) -> tuple[Model, bool]:
         """Let HAProxy be as all Ingresses say, without those that it does not take."""
-        self._culprits = {one: why for one, why in self._culprits.items() if one in ingresses}
+        self._culprits = {
+            one: named
+            for one, named in self._culprits.items()
+            if one in ingresses and named == _named(objects, one)
+        }
         fine = [one for one in ingresses if one not in self._culprits]
         made = self._build(objects, fine)
         try:
@@ -170,7 +179,7 @@ class Controller:
                 else:
                     good = middle
             culprit = fine[good]
-            self._culprits[culprit] = why
+            self._culprits[culprit] = _named(objects, culprit)
             say("error", "an Ingress is left out", ingress=culprit.key, why=why)
             fine = fine[:good] + fine[bad:]
         raise RejectedError(f"no Ingress alone is why HAProxy would not start: {why}")
@@ -180,8 +189,9 @@ class Controller:
             Problem(one.key, "HAProxy would not start with it: all of it is left out")
             for one in self._culprits
         ]
+        before = frozenset(self._problems)
         for one in problems:
-            if one not in self._problems:
+            if one not in before:
                 say("warning", one.message, ingress=one.ingress)
         self._problems = problems
         self._numbers["rejected"] = len(problems)
@@ -197,3 +207,8 @@ class Controller:
             "api_errors": self._known.errors() + self._secrets.errors + self._reports.errors,
         }
         return {f"{NAME}_{name}": float(value) for name, value in numbers.items()}
+
+
+def _named(objects: Objects, one: Ingress) -> Mapping[str, Pem | Unusable | None]:
+    """Return what an Ingress's Secrets hold: with others, HAProxy may take it."""
+    return {key: objects.secrets.get(key) for key in models.secrets(objects, [one])}

@@ -6,8 +6,11 @@ two of them say differently is as the older one says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import islice
 
 from metalk8s_ingress import names, options
 from metalk8s_ingress.objects import (
@@ -24,6 +27,10 @@ from metalk8s_ingress.options import Options
 
 DEFAULT = "default"  # what requests are looked up by that fit no rule: neither host nor path
 PATHS = 1000  # of an Ingress; the rest is left out
+TLS = 100  # entries of an Ingress; each may name a Secret, which is one question to the API server
+# Servers of a backend, and of all backends of a namespace: Endpoints of a few KB have as many as
+# their addresses times their ports. Kubernetes itself writes at most 1000 addresses of a Service.
+SERVERS, SERVERS_OF_NAMESPACE = 1000, 10_000
 KINDS = ("Exact", "Prefix", "ImplementationSpecific")
 Server = tuple[str, int]
 # A Secret's certificate and key, or what is wrong with it.
@@ -112,12 +119,18 @@ def ours(objects: Objects, controller: str) -> list[Ingress]:
     return sorted(found, key=lambda one: one.age)
 
 
-def secrets(ingresses: Iterable[Ingress]) -> frozenset[str]:
-    """Return the Secrets that Ingresses name."""
+def is_taken(objects: Objects, one: Ingress) -> bool:
+    """Tell whether Ingresses of its namespace are."""
+    return not objects.namespaces or one.namespace in objects.namespaces
+
+
+def secrets(objects: Objects, ingresses: Iterable[Ingress]) -> frozenset[str]:
+    """Return the Secrets that Ingresses name, of those that count."""
     return frozenset(
         f"{one.namespace}/{tls.secret}"
         for one in ingresses
-        for tls in one.tls
+        if is_taken(objects, one)
+        for tls in one.tls[:TLS]
         if names.is_object(tls.secret)
     )
 
@@ -144,6 +157,9 @@ class _Builder:
         self._taken: dict[tuple[int, str], str] = {}
         self._owner: dict[str, str] = {}  # which namespace was the first with a host
         self._claims: dict[str, str] = {}  # which Ingress says what certificate a host has
+        # By backend: its servers, and what is wrong with them.
+        self._found: dict[str, tuple[tuple[Server, ...], str]] = {}
+        self._used: Counter[str] = Counter()  # how many servers a namespace has
 
     def build(self) -> None:
         taken = [one for one in self._model.accepted if self._is_taken(one)]
@@ -156,11 +172,11 @@ class _Builder:
             self._route(one, encrypted)
 
     def _is_taken(self, one: Ingress) -> bool:
-        allowed = self._objects.namespaces
-        if allowed and one.namespace not in allowed:
-            self._refuse(one, f"this class is for namespaces {', '.join(allowed)}")
-            return False
-        return True
+        if is_taken(self._objects, one):
+            return True
+        allowed = ", ".join(self._objects.namespaces)
+        self._refuse(one, f"this class is for namespaces {allowed}")
+        return False
 
     def _refuse(self, one: Ingress, message: str) -> None:
         self._model.problems.append(Problem(one.key, message))
@@ -219,13 +235,16 @@ class _Builder:
             self._refuse(one, f"Service {asked.service[:64]!r}, port {port[:64]!r} can be none")
             return ""
         name = names.backend(one.namespace, asked.service, asked.port, chosen)
-        servers, problem = self._servers(f"{one.namespace}/{asked.service}", asked.port)
+        if name not in self._found:
+            self._found[name] = self._servers(one.namespace, asked)
+        servers, problem = self._found[name]
         if problem:
             self._refuse(one, f"{problem}; without a server, requests are answered with 503")
         self._model.backends[name] = Backend(chosen, servers)
         return name
 
-    def _servers(self, key: str, port: int | str) -> tuple[tuple[Server, ...], str]:
+    def _servers(self, namespace: str, asked: Reference) -> tuple[tuple[Server, ...], str]:
+        key, port = f"{namespace}/{asked.service}", asked.port
         service = self._objects.services.get(key)
         if service is None:
             return (), f"there is no Service {key}"
@@ -234,35 +253,40 @@ class _Builder:
         known = [one.name for one in service.ports if port in (one.number, one.name)]
         if not known:
             return (), f"Service {key} has no TCP port {port}"
-        found = {
-            (address, behind.number)
-            for subset in self._objects.endpoints.get(key) or ()
-            for behind in subset.ports
-            if behind.name == known[0]
-            for address, _ in subset.addresses
-        }
+        room = min(SERVERS, SERVERS_OF_NAMESPACE - self._used[namespace])
+        every = _behind(self._objects.endpoints.get(key) or (), known[0])
+        found = frozenset(islice(every, room))
         left = found - self._objects.closed
-        problem = (
-            "" if left == found else f"Service {key} leads to ports that are for machines only"
-        )
-        return tuple(sorted(left)), problem
+        self._used[namespace] += len(left)
+        problems = []
+        if next(every, None):
+            problems.append(
+                f"Service {key} has too many servers: of a Service's port, {SERVERS} are taken, "
+                f"of a namespace, {SERVERS_OF_NAMESPACE}; the last are left out"
+            )
+        if left != found:
+            problems.append(f"Service {key} leads to ports that are for machines only")
+        return tuple(sorted(left)), "; ".join(problems)
 
     def _encrypt(self, one: Ingress) -> set[str]:
         """Give hosts their certificates; return the hosts that are there with TLS."""
         encrypted: set[str] = set()
-        own = [rule.host for rule in one.rules]
-        for tls in one.tls:
+        # In the order of the rules, and looked up: there may be thousands.
+        own = dict.fromkeys(rule.host for rule in one.rules)
+        if len(one.tls) > TLS:
+            self._refuse(one, f"it has more than {TLS} entries of tls: the last are left out")
+        for tls in one.tls[:TLS]:
             if not tls.hosts and not any(own):
                 encrypted.add("")
             for host in dict.fromkeys(tls.hosts or filter(None, own)):
-                problem = self._claim(one, tls, host, own)
+                problem = self._claim(one, tls, host, own.keys())
                 if problem:
                     self._refuse(one, f"TLS of host {host[:64]!r}: {problem}")
                 else:
                     encrypted.add(host)
         return encrypted
 
-    def _claim(self, one: Ingress, tls: Tls, host: str, own: list[str]) -> str:
+    def _claim(self, one: Ingress, tls: Tls, host: str, own: AbstractSet[str]) -> str:
         """Let a host have a certificate; return why it cannot."""
         if not names.is_host(host) or host not in own:
             return "it is no host of this Ingress's rules"
@@ -286,3 +310,12 @@ class _Builder:
         self._model.hosts[host] = key
         self._model.certificates[key] = secret
         return ""
+
+
+def _behind(subsets: Iterable[Subset], port: str) -> Iterator[Server]:
+    """Give one after the other: all of them may be more than fit into memory."""
+    for subset in subsets:
+        for behind in subset.ports:
+            if behind.name == port:
+                for address, _ in subset.addresses:
+                    yield address, behind.number

@@ -11,6 +11,7 @@ PREFIX = "ingress.metalk8s.scality.com/"
 LEGACY_CLASS = "kubernetes.io/ingress.class"
 DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
 WORKLOAD_ADDRESS = "metalk8s.scality.com/workload-address"
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Reference(NamedTuple):
@@ -102,7 +103,7 @@ class Subset(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A machine's addresses."""
+    """A machine's addresses; empty: none that is one."""
 
     workload: str
     control: str
@@ -178,9 +179,9 @@ def endpoints(item: Mapping[str, Any]) -> tuple[Subset, ...]:
     return tuple(
         Subset(
             tuple(
-                (str(one["ip"]), str(one.get("nodeName") or ""))
+                (str(found), str(one.get("nodeName") or ""))
                 for one in subset.get("addresses") or []
-                if _is_reachable(str(one.get("ip")))
+                if (found := _address(one.get("ip"))) is not None and _is_reachable(found)
             ),
             _ports(subset.get("ports")),
         )
@@ -189,11 +190,16 @@ def endpoints(item: Mapping[str, Any]) -> tuple[Subset, ...]:
 
 
 def node(item: Mapping[str, Any]) -> Node:
-    """Keep of a Node its addresses."""
+    """Keep of a Node its addresses.
+
+    An annotation that is none does not let the other plane's address stand in: whoever may ask
+    there is somebody else.
+    """
     annotations = item["metadata"].get("annotations") or {}
     told = (item.get("status") or {}).get("addresses") or []
-    control = next((str(one["address"]) for one in told if one.get("type") == "InternalIP"), "")
-    return Node(str(annotations.get(WORKLOAD_ADDRESS) or control), control)
+    internal = next((one.get("address") for one in told if one.get("type") == "InternalIP"), None)
+    workload = _address(annotations.get(WORKLOAD_ADDRESS) or internal)
+    return Node(str(workload or ""), str(_address(internal) or ""))
 
 
 def _rule(entry: Mapping[str, Any]) -> Rule:
@@ -227,12 +233,23 @@ def _ports(entries: list[Mapping[str, Any]] | None) -> tuple[Port, ...]:
     )
 
 
-def _is_reachable(text: str) -> bool:
-    """Leave out what would be this machine or everybody, whoever wrote the Endpoints."""
+def _address(text: object) -> Address | None:
+    """Return an address in the one form that is compared; ``None``: it is none.
+
+    An IPv4 address in the form of IPv6 is the IPv4 address, for the kernel too.
+    """
     try:
-        found = ipaddress.ip_address(text)
+        found = ipaddress.ip_address(str(text))
     except ValueError:
-        return False
+        return None
+    if found.version == 4:
+        return found
+    # What is after a "%" may be any text.
+    return None if found.scope_id else found.ipv4_mapped or found
+
+
+def _is_reachable(found: Address) -> bool:
+    """Leave out what would be this machine or everybody, whoever wrote the Endpoints."""
     return not (
         found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
     )

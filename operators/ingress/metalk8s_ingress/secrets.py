@@ -77,7 +77,7 @@ class Secrets:
             self._asked.wait(pause * random.uniform(0.8, 1.2))  # noqa: S311 -- no secret
 
     def look(self) -> bool:
-        """Read all of them; tell whether the API server answered for each."""
+        """Read all of them; tell whether that could be done for each."""
         with self._lock:
             wanted, before = self._wanted, dict(self._copy)
             known = self._known & wanted
@@ -93,6 +93,11 @@ class Secrets:
                 one = before.get(key)
                 # One that it does not give does not hold up the others.
                 known = known | {key} if error.status else known
+            except OSError as error:  # of the folder: it is full, or away
+                self._said(f"Secret {key} could not be checked, and is tried again: {error}")
+                is_complete = False
+                one = before.get(key) or Unusable(f"it could not be checked: {error.strerror}")
+                known = known | {key}
             else:
                 known = known | {key}
             if one is not None:

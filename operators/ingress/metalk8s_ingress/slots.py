@@ -18,9 +18,10 @@ def assign(before: Mapping[str, Places], backends: Mapping[str, Backend]) -> dic
 
 
 def _fill(before: Places, wanted: Iterable[Server]) -> Places:
-    servers = list(wanted)
+    servers = dict.fromkeys(wanted)
     places = [one if one in servers else None for one in before]
-    missing = iter([one for one in servers if one not in places])
+    placed = frozenset(places)
+    missing = iter([one for one in servers if one not in placed])
     places = [next(missing, None) if one is None else one for one in places]
     places += missing
     size = max(FEWEST, len(before))

@@ -28,15 +28,19 @@ class Versions:
         _make(folder)
 
     def write(self, texts: Mapping[str, str]) -> Path:
-        """Write a version that does not hold yet."""
+        """Write a version that does not hold yet.
+
+        :raises OSError: it cannot be written; nothing of it is left.
+        """
         taken = [int(path.name[1:]) for path in self._folder.glob("v[0-9]*")]
         path = self._folder / f"v{max(taken, default=0) + 1}"
-        _make(path)
-        for name, text in texts.items():
-            file = path / name
-            with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w") as to:
-                to.write(text)
-            file.chmod(MODE)
+        try:
+            _make(path)
+            for name, text in texts.items():
+                _write(path / name, text)
+        except OSError:
+            self.drop(path)  # it has keys, and the memory would be full after some more
+            raise
         return path
 
     def hold(self, path: Path) -> None:
@@ -52,6 +56,12 @@ class Versions:
     def drop(self, path: Path) -> None:
         """Forget a version."""
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _write(file: Path, text: str) -> None:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w") as to:
+        to.write(text)
+    file.chmod(MODE)
 
 
 def _make(folder: Path) -> None:

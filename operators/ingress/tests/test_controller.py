@@ -35,6 +35,9 @@ class Secrets:
 
     wanted = frozenset()
 
+    def __init__(self):
+        self.held = {}
+
     def want(self, wanted, *, anew=False):
         self.wanted = wanted
 
@@ -43,11 +46,11 @@ class Secrets:
         return self.is_there and wanted <= self.wanted
 
     def copy(self):
-        return {}
+        return self.held
 
 
 class Proxy:
-    """Takes no Ingress whose hosts have a word."""
+    """Takes no Ingress whose hosts or certificates have a word."""
 
     reloads = told = 0
 
@@ -56,7 +59,8 @@ class Proxy:
 
     def check(self, model):
         self.checks += 1
-        bad = [key for key in model.prefix if any(word in key for word in self.words)]
+        said = [*model.prefix, *model.certificates.values()]
+        bad = [text for text in said if any(word in text for word in self.words)]
         return "always" if "always" in self.words else " ".join(bad)
 
     def apply(self, model):
@@ -115,6 +119,23 @@ def test_those_that_haproxy_does_not_take_are_found_and_left_out(start, capsys):
     assert len(proxy.has) == 39
 
 
+def test_one_left_out_for_its_secret_comes_back_with_another(start, capsys):
+    """Nobody has to change the Ingress, whose fault it is not."""
+    tls = [{"hosts": ["a.example"], "secretName": "cert"}]
+    one = ingress("one", rule("a.example", ("/", "Prefix", "s0")), tls=tls, age=9)
+    controller, _, _, secrets, proxy, reports = start([one, site(1, "b.example")], ("bad",))
+    secrets.held = {"shop/cert": "a bad one"}
+    assert controller.compare()
+    assert list(proxy.has) == ["b.example/"]
+    before = proxy.checks
+    assert controller.compare()
+    assert proxy.checks - before == 1, "it is not tried again with the same"
+    secrets.held = {"shop/cert": "a good one"}
+    assert controller.compare()
+    assert sorted(proxy.has) == ["a.example/", "b.example/"]
+    assert reports.problems == []
+
+
 def test_when_it_is_nobodys_fault_those_before_hold(start, capsys):
     controller, health, _, _, proxy, _ = start([site(1, "a.example")])
     assert controller.compare()
@@ -132,6 +153,27 @@ def test_it_begins_without_any_ingress(start):
     assert controller.compare()
     assert (proxy.has, health.answer("/readyz")[0]) == ({}, 200)
     assert secrets.wanted == {"a/c"}
+
+
+def test_a_node_whose_address_is_none_stops_nobody_else(start, clock):
+    """Its own pod waits and says for what; those of others write statuses without it."""
+    controller, health, cluster, _, proxy, _ = start([site(1, "a.example")])
+    seen, bad = cluster.told, objects.node(node("two", "x", "192.0.2.4"))
+    seen.nodes["two"] = bad
+    members = (("192.0.2.1", "one"), ("192.0.2.4", "two"))
+    seen.endpoints["a/b"] = (objects.Subset(members, ()),)
+    client = Client()
+    controller._reports = reports.Reports(controller._settings, client)
+    controller.compare()
+    clock.now += reports.QUIET
+    assert controller.compare()
+    assert client.sent == [("PATCH", "status")]
+    assert list(proxy.has) == ["a.example/"]
+    other, health, cluster, *_ = start([])
+    cluster.told.nodes["one"] = bad
+    other.compare()
+    status, text = health.answer("/readyz")
+    assert (status, objects.WORKLOAD_ADDRESS in text) == (503, True)
 
 
 class Client:

@@ -136,7 +136,7 @@ def test_what_it_cannot_be_told_is_a_reload(bed, behind, pairs):
     bed.start_haproxy()
     bed.proxy.apply(one_host("", [first]))
     # Somebody else has told it of that name.
-    bed.haproxy._ask("new ssl cert shop_one.pem")
+    bed.haproxy._ask(f"new ssl cert {configuration.pem_name('shop/one')}")
     pair = pairs("a.example")
     bed.proxy.apply(one_host(read(secret("one", pair)), [first]))
     bed.settled()
