@@ -110,8 +110,8 @@ def remove_member(
 ) -> dict[str, Any]:
     """Let etcd forget a member, dead or alive, for ever.
 
-    :param address: of a member that never started and so told nobody its name; by default, the
-        pillar's.
+    :param name: of a member that never started and so told nobody its name, the number does, too.
+    :param address: of such a one; by default, the pillar's.
     :return: ``changed``, and ``members``: names (or numbers) of those that stay.
     :raises EtcdError: it is the only one that votes, or the others are too few to decide.
     """
@@ -120,7 +120,8 @@ def remove_member(
     gone = [
         one
         for one in there
-        if one["name"] == name or (not one["name"] and urls.intersection(one["peers"]))
+        if name == (one["name"] or one["id"])
+        or (not one["name"] and urls.intersection(one["peers"]))
     ]
     for member in gone:
         others = [one for one in there if one["id"] != member["id"]]

@@ -12,6 +12,7 @@ from typing import Any
 
 ROLES = ("node", "infra", "etcd", "master", "bootstrap")
 START = "metalk8s.roles."
+LABEL = "node-role.kubernetes.io/"
 APPLIED = "metalk8s.scality.com/applied-roles"
 
 
@@ -52,13 +53,18 @@ def superfluous(roles: list[str], saltenv: str) -> list[str]:
 
 
 def record(name: str, roles: str, kubeconfig: str = "") -> dict[str, Any]:
-    """Write down the roles that a machine was deployed with, at its Node.
+    """Write down, at its Node, the roles that a machine may have something of.
+
+    Those of its labels now are among them: one that came in the middle of a deployment may have
+    been heeded by it, and may be gone before the next.
 
     :param roles: with commas between them.
     """
     path = f"/api/v1/nodes/{urllib.parse.quote(name, safe='')}"
     call = __salt__["metalk8s_kubernetes.call"]
     node = call("GET", path, None, kubeconfig)
+    labels = node["metadata"].get("labels") or {}
+    roles = ",".join(sorted({*roles.split(","), *(x for x in ROLES if f"{LABEL}{x}" in labels)}))
     if (node["metadata"].get("annotations") or {}).get(APPLIED) == roles:
         return {"changed": False}
     call("PATCH", path, {"metadata": {"annotations": {APPLIED: roles}}}, kubeconfig)

@@ -23,7 +23,7 @@ PAUSE = 1.0  # second between two looks at what the API server has
 OUTAGE = 120  # seconds that it may be away while something is done: it may be what is done
 # Advice after what the machine itself has to do to leave.
 GONE = ". If the machine is dead, or ours has left it already, remove it as a dead one"
-READY = 300  # seconds until a Node is ready
+READY = 600  # seconds until a Node is ready, as for pods: images may have to be unpacked first
 
 
 def check(node: str) -> dict[str, Any]:
@@ -250,7 +250,11 @@ def _done(run: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     if function == "metalk8s_kubernetes.why_not_ready":
         return _ready(*wanted["arguments"])
     options = {"saltenv": run["saltenv"]} if function == "saltutil.sync_all" else {}
-    answer = __utils__["metalk8s_minions.value"](machine, function, *wanted["arguments"], **options)
+    arguments = list(wanted["arguments"])
+    if function == "metalk8s_etcd.remove_member":
+        # A minion's pillar is as old as its last refresh, and may not know the Node yet.
+        arguments += [one["address"] for one in _machines() if one["name"] == arguments[0]]
+    answer = __utils__["metalk8s_minions.value"](machine, function, *arguments, **options)
     return _result(answer)
 
 

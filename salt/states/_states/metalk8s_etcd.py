@@ -99,6 +99,38 @@ def left(name: str, others: dict[str, str], data: str) -> dict[str, Any]:
     )
 
 
+def outlived(name: str, others: dict[str, str], data: str) -> dict[str, Any]:
+    """Refuse to take data that etcd could still need: all but a former member's of this cluster.
+
+    Nobody asks a human being here, so the others have to say it.
+
+    :param name: of the former member.
+    :param others: further machines with a member, by name: their addresses.
+    :param data: the folder of etcd's data.
+    """
+    try:
+        there = __salt__["metalk8s_etcd_data.identity"](data)
+        if not there:
+            return _result(name, True, {}, f"There are no data of etcd in {data}")
+        urls = sorted(__salt__["metalk8s_etcd.client_url"](one) for one in others.values())
+        members = __salt__["metalk8s_etcd.members"](urls) if urls else []
+    except Exception as error:
+        why = f"The data of etcd in {data} may be the only ones: {error}"
+        return _result(name, False, {}, f"{why}. Let the members of etcd run, then try again.")
+    if there["cluster"] not in {one["cluster"] for one in members}:
+        return _result(
+            name,
+            False,
+            {},
+            f"The data of etcd in {data} are of another cluster than this one, perhaps of the one "
+            "before. Apply metalk8s.etcd.absent on this machine, which removes them, if nobody "
+            "needs them any more; then try again.",
+        )
+    if there["id"] in {one["id"] for one in members}:
+        return _result(name, False, {}, f"{name} is a member of etcd, with the data in {data}")
+    return _result(name, True, {}, f"The data of etcd in {data} are of a member that was removed")
+
+
 def _facts(name: str, address: str, first: bool, others: list[str], data: str) -> dict[str, Any]:
     there = __salt__["metalk8s_etcd_data.identity"](data)
     members, healthy = None, []

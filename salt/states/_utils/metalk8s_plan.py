@@ -24,6 +24,8 @@ STEPS = {
     "answer": ("Wait for the minion of {}", "test.ping"),
     "modules": ("Give {} our modules", "saltutil.sync_all"),
     "subtract": ("Take from {} what its roles no longer need", "state.apply"),
+    "renounce": ("Take old data of etcd from {}", "state.apply"),
+    "mark": ("Write down what {} may have", "metalk8s_roles.record"),
     "highstate": ("Apply the highstate to {}", "state.apply"),
     "ready": ("Wait for Node {}", "metalk8s_kubernetes.why_not_ready"),
     "record": ("Write down the roles of {}", "metalk8s_roles.record"),
@@ -35,8 +37,6 @@ STEPS = {
     "node": ("Delete Node {}", "metalk8s_drain.forget_node"),
     "forget": ("Forget {}", "metalk8s_enrolment.forget"),
 }
-NEIGHBOURS = "neighbours-"  # and the machine's name: the step's identity
-NEIGHBOUR_STATES = ("metalk8s.neighbours",)
 
 
 class Machine(NamedTuple):
@@ -44,7 +44,7 @@ class Machine(NamedTuple):
 
     :param roles: sorted; without a label, ``node``.
     :param is_deployed: its kubelet has said something, ever.
-    :param applied: the roles of its last deployment, where it is known.
+    :param applied: roles that it may have something of, as its deployments wrote down.
     """
 
     name: str
@@ -65,10 +65,7 @@ class Member(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """What is.
-
-    :param unfinished: runs that began and did not end: machine and action.
-    """
+    """What is; ``unfinished``: runs that began and did not end, by machine and action."""
 
     machines: tuple[Machine, ...]
     members: tuple[Member, ...]
@@ -78,8 +75,7 @@ class Cluster(NamedTuple):
 class Past(NamedTuple):
     """The run of the same machine that did not end: what it was to do, and what it did.
 
-    :param planned: identities of its steps.
-    :param done: those of them that are done.
+    :param planned: identities of its steps; ``done``: of those that are done.
     """
 
     action: str
@@ -153,10 +149,7 @@ def planned(
         tuple(Member(**member) for member in cluster["members"]),
         tuple((machine, what) for machine, what in cluster.get("unfinished", ())),
     )
-    before = None
-    if past is not None:
-        ids = tuple(past["planned"]), tuple(past["done"])
-        before = Past(past["action"], _machine(past["machine"]), *ids)
+    before = None if past is None else Past(**{**past, "machine": _machine(past["machine"])})
     found = plan(known, action, name, before)
     return {
         "problems": list(found.problems),
@@ -168,11 +161,6 @@ def planned(
 def _machine(fields: dict[str, Any]) -> Machine:
     sets = {key: tuple(sorted(fields.get(key, ()))) for key in ("roles", "applied")}
     return Machine(**{**fields, **sets})
-
-
-def quorum(voters: int) -> int:
-    """Return how many of so many voters have to agree."""
-    return voters // 2 + 1
 
 
 def is_part(machine: Machine, roles: set[str]) -> bool:
@@ -205,9 +193,8 @@ def _done(action: str, machine: Machine, past: Past | None) -> frozenset[str]:
 
 
 def _problems(cluster: Cluster, action: str, name: str, machine: Machine | None) -> list[str]:
-    problems = []
-    if action not in ACTIONS:
-        problems.append(f"There is no action {action}, only {', '.join(ACTIONS)}")
+    known = ", ".join(ACTIONS)
+    problems = [] if action in ACTIONS else [f"There is no action {action}, only {known}"]
     if (count := len(_bootstraps(cluster))) != 1:
         problems.append(f"One Node has to have the role bootstrap, {count} have it")
     if machine is None or (action == "deploy" and _find(cluster, name) is None):
@@ -253,7 +240,7 @@ def _joining_problems(cluster: Cluster, name: str) -> list[str]:
 def _restart_problems(cluster: Cluster, name: str) -> list[str]:
     voters = _voters(cluster)
     sick = [member.name for member in voters if not member.is_healthy and member.name != name]
-    if not sick or len(voters) - 1 - len(sick) >= quorum(len(voters)):
+    if not sick or 2 * (len(voters) - 1 - len(sick)) > len(voters):
         return []
     return [
         f"{', '.join(sick)} of etcd's members are not healthy, and without {name} there would be "
@@ -265,13 +252,13 @@ def _leaving_problems(cluster: Cluster, name: str) -> list[str]:
     """Refuse a removal of a member after which, or in which, etcd could not decide anything."""
     voters = _voters(cluster)
     healthy = [member for member in voters if member.is_healthy]
-    if len(healthy) < quorum(len(voters)):
+    if 2 * len(healthy) <= len(voters):
         said = f"etcd has no quorum: {len(healthy)} of its {len(voters)} members are healthy"
         return [f"{said}. Mend the machines of the others first"]
     if not (rest := [member for member in voters if member.name != name]):
         return [f"{name} is the last member of etcd: without it, the cluster's data are gone"]
     alive = [member for member in rest if member.is_healthy]
-    if len(alive) < quorum(len(rest)):
+    if 2 * len(alive) <= len(rest):
         sick = ", ".join(member.name for member in rest if not member.is_healthy)
         return [
             f"Without {name}, {len(alive)} of {len(rest)} members of etcd would be healthy, which "
@@ -335,6 +322,11 @@ def _deploy_steps(cluster: Cluster, machine: Machine, past: Past | None) -> list
     steps += [] if is_part(machine, STORING) else _member_steps(cluster, name, done)
     if _lost(machine):
         steps.append(_step("subtract", name, name, "metalk8s.machine.subtracted"))
+    if _renounces(cluster, machine, done):
+        steps.append(_step("renounce", name, name, "metalk8s.etcd.renounced"))
+    may = sorted({*machine.applied, *machine.roles})
+    if may != sorted(machine.applied) or "mark" in done:
+        steps.append(_step("mark", first, name, name, ",".join(may)))
     steps += [_step("highstate", name, name), _step("ready", "", name, name)]
     if (not machine.is_schedulable and _is_ours(past)) or "uncordon" in done:
         steps.append(_step("uncordon", first, name, name))
@@ -343,6 +335,14 @@ def _deploy_steps(cluster: Cluster, machine: Machine, past: Past | None) -> list
 
 def _lost(machine: Machine) -> set[str]:
     return set(machine.applied) - set(machine.roles)
+
+
+def _renounces(cluster: Cluster, machine: Machine, done: frozenset[str]) -> bool:
+    """Tell whether its data may be of a member that was removed: etcd does not take them back."""
+    if {"renounce", "mark"} & done:  # once it is marked, what it may have is of this very run
+        return "renounce" in done
+    has_one = "bootstrap" in machine.roles or machine.name in {m.name for m in cluster.members}
+    return not has_one and "etcd" in {*machine.applied} & {*machine.roles}
 
 
 def _remove_steps(cluster: Cluster, action: str, machine: Machine, past: Past | None) -> list[Step]:
@@ -369,11 +369,10 @@ def _member_steps(cluster: Cluster, name: str, done: frozenset[str]) -> list[Ste
 
 def _neighbour_steps(cluster: Cluster, machine: Machine, done: frozenset[str]) -> list[Step]:
     steps = []
-    for other in sorted(cluster.machines, key=_turn):
-        identity, title = f"{NEIGHBOURS}{other.name}", f"Tell {other.name} of {machine.name}"
-        can_be_told = other.is_deployed and (other.is_ready or identity in done)
-        if other.name != machine.name and can_be_told:
-            steps.append(Step(identity, title, other.name, "state.apply", NEIGHBOUR_STATES))
+    for one in sorted(cluster.machines, key=_turn):
+        identity, title = f"neighbours-{one.name}", f"Tell {one.name} of {machine.name}"
+        if one.name != machine.name and one.is_deployed and (one.is_ready or identity in done):
+            steps.append(Step(identity, title, one.name, "state.apply", ("metalk8s.neighbours",)))
     return steps
 
 
@@ -386,7 +385,8 @@ def _with_neighbours(steps: list[Step], machine: Machine, told: list[Step]) -> l
     ids, serves = [step.id for step in steps], is_part(machine, CONTROLLING)
     if not (serves or "member" in ids or _lost(machine) & CONTROLLING):
         return steps
-    before = ids.index("highstate") if serves and "highstate" in ids else len(ids)
+    own = (at for at, one in enumerate(ids) if one in ("renounce", "mark", "highstate"))
+    before = next(own, len(ids)) if serves else len(ids)
     return [*steps[:before], *told, *steps[before:]]
 
 

@@ -34,6 +34,7 @@ DEPLOYMENT = [
     "answer",
     "modules",
     "neighbours-boot",
+    "mark",
     "highstate",
     "ready",
     "spread",

@@ -42,7 +42,7 @@ def test_states(world: World, runner: Runner) -> None:
     deploy = states(runner)
     begun = deploy.begun("Deployment of w", "w", "deploy")
     assert (begun["result"], begun["changes"]) == (True, {})
-    assert begun["comment"] == "9 of 9 steps are to be done"
+    assert begun["comment"] == "10 of 10 steps are to be done"
     first, second = (deploy.done("Enrol w", "w", one) for one in ("check", "enrol"))
     assert (first["result"], first["changes"]) == (True, {})
     assert (second["changes"], second["comment"]) == ({"changed": 1}, "in")
@@ -51,7 +51,7 @@ def test_states(world: World, runner: Runner) -> None:
     assert (failed["result"], failed["changes"]) == (False, {})
     assert "comes first" in failed["comment"]
     ended = deploy.ended("End", "w")
-    assert (ended["result"], ended["comment"]) == (False, "7 steps are left")
+    assert (ended["result"], ended["comment"]) == (False, "8 steps are left")
     refused = deploy.begun("Deployment of x", "x", "deploy")
     assert (refused["result"], "no Node x" in refused["comment"]) == (False, True)
 
@@ -83,10 +83,10 @@ def test_states_tell_a_runner_that_breaks(world: World, runner: Runner) -> None:
 @pytest.mark.parametrize(
     ("asked", "action", "planned"),
     [
-        ({"node_name": "w"}, "deploy", ("deploy", 9)),
+        ({"node_name": "w"}, "deploy", ("deploy", 10)),
         ({"node_name": "w"}, "remove", ("remove", 5)),
         ({"node_name": "w", "dead": True}, "remove", ("remove_dead", 3)),
-        ({"node_name": "w", "dead": True}, "deploy", ("deploy", 9)),
+        ({"node_name": "w", "dead": True}, "deploy", ("deploy", 10)),
         ({"node_name": "x"}, "deploy", ("deploy", 0)),
     ],
 )

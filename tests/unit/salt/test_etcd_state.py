@@ -285,3 +285,28 @@ def test_without_data_there_is_nobody_to_ask(etcd: Etcd, tmp_path: pathlib.Path)
     (tmp_path / "lost+found").mkdir()
     answer = etcd.state().left("one", others={"two": "two"}, data=str(tmp_path))
     assert (answer["result"], etcd.asked) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("identity", "found", "result", "comment"),
+    [
+        ({}, [], True, "no data"),
+        ({"id": "a", "cluster": "c"}, [{"id": "b", "cluster": "c"}], True, "was removed"),
+        ({"id": "a", "cluster": "d"}, [{"id": "b", "cluster": "c"}], False, "another cluster"),
+        ({"id": "b", "cluster": "c"}, [{"id": "b", "cluster": "c"}], False, "is a member"),
+        ({"id": "a", "cluster": "c"}, OSError("no answer"), False, "may be the only ones"),
+    ],
+)
+def test_only_data_that_were_outlived_are_taken_without_asking(identity, found, result, comment):
+    etcd = Etcd()
+    etcd.identity, etcd.found = identity, iter([found])
+    answer = etcd.state().outlived("one", others={"two": "two"}, data="/data")
+    assert answer["result"] is result
+    assert comment in answer["comment"]
+    assert not answer["changes"]
+
+
+def test_without_another_member_nothing_is_taken():
+    etcd = Etcd()
+    etcd.identity = {"id": "a", "cluster": "c"}
+    assert etcd.state().outlived("one", others={}, data="/data")["result"] is False

@@ -88,7 +88,7 @@ def test_what_no_role_needs(roles: tuple[str, ...]) -> None:
 
 
 def test_roles_are_written_down_once() -> None:
-    """At the Node, and only where that is a change."""
+    """At the Node, where that is a change; with those whose labels have come since."""
     node: dict[str, Any] = {"metadata": {"name": "n/1"}}
     asked = []
 
@@ -105,3 +105,8 @@ def test_roles_are_written_down_once() -> None:
     assert record("n/1", "node", "k") == {"changed": True}
     assert node["metadata"]["annotations"] == {"metalk8s.scality.com/applied-roles": "node"}
     assert asked == ["GET", "PATCH", "GET", "GET", "PATCH"]
+    label = "node-role.kubernetes.io/"
+    node["metadata"]["labels"] = {f"{label}master": "", f"{label}control-plane": "", "etcd": ""}
+    assert record("n/1", "node", "k") == {"changed": True}
+    assert node["metadata"]["annotations"] == {"metalk8s.scality.com/applied-roles": "master,node"}
+    assert record("n/1", "node", "k") == {"changed": False}

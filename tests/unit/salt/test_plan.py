@@ -13,6 +13,7 @@ PLAN = load("_utils/metalk8s_plan")
 Machine, Member, Cluster, Past = PLAN.Machine, PLAN.Member, PLAN.Cluster, PLAN.Past
 VERSION = "2.4.0"
 BOOTSTRAP = Machine("boot", ("bootstrap",), VERSION)
+LIVE = [Member("m1")]
 
 
 def machine(name: str, *roles: str, **more: Any) -> Any:
@@ -49,6 +50,7 @@ def test_joining() -> None:
             (f"neighbours-{name}", name, "state.apply", ("metalk8s.neighbours",))
             for name in ("z", "boot", "a", "i")
         ),
+        ("mark", "boot", "metalk8s_roles.record", ("new", "etcd,master")),
         ("highstate", "new", "state.apply", ()),
         ("ready", "", "metalk8s_kubernetes.why_not_ready", ("new",)),
         ("spread", "boot", "metalk8s_spread.spread", ()),
@@ -61,8 +63,8 @@ def test_nobody_needs_to_know_of_a_worker() -> None:
     """With many of them, each that comes or goes would cost a look at all of the others."""
     new = machine("new", is_deployed=False, is_ready=False)
     plan = PLAN.plan(cluster(machine("a"), new), "deploy", "new")
-    deployment = ("check", "enrol", "answer", "modules", "highstate", "ready", "spread", "record")
-    assert identities(plan) == [*deployment]
+    deployment = "check enrol answer modules mark highstate ready spread record"
+    assert identities(plan) == deployment.split()
     plan = PLAN.plan(cluster(machine("a"), machine("b")), "remove", "b")
     assert identities(plan) == ["drain", "absent", "node", "forget"]
 
@@ -86,27 +88,28 @@ def test_leaving(action: str, ready: bool, steps: list[str]) -> None:
 def test_the_bootstrap_machine_applies_to_itself() -> None:
     """It is not enrolled, it has the Salt master."""
     assert identities(PLAN.plan(cluster(machine("w")), "deploy", "boot")) == [
-        *("answer", "modules", "neighbours-w", "highstate", "ready", "spread", "record"),
+        *("answer", "modules", "neighbours-w", "mark", "highstate", "ready", "spread", "record"),
     ]
 
 
 def test_a_machine_that_is_a_member_no_more_leaves_etcd_first() -> None:
     """Its label is gone: a remaining member takes it out before the states take etcd away."""
     known = cluster(machine("w"), members=[Member("boot"), Member("w")])
-    assert identities(PLAN.plan(known, "deploy", "w"))[3:6] == ["modules", "member", "highstate"]
+    found = identities(PLAN.plan(known, "deploy", "w"))
+    assert found[3:7] == ["modules", "member", "mark", "highstate"]
 
 
 @pytest.mark.parametrize(
     ("applied", "roles", "expected"),
     [
-        ((), ["node"], "highstate ready spread record"),
+        ((), ["node"], "mark highstate ready spread record"),
         (("node",), ["node"], "highstate ready spread record"),
-        (("infra",), ["node"], "subtract highstate ready spread record"),
-        (("node",), ["infra"], "subtract highstate ready spread record"),
+        (("infra", "node"), ["node"], "subtract highstate ready spread record"),
+        (("node",), ["infra"], "subtract mark highstate ready spread record"),
         (
             ("master",),
             ["node"],
-            "subtract highstate ready neighbours-boot neighbours-a spread record",
+            "subtract mark highstate ready neighbours-boot neighbours-a spread record",
         ),
         (
             ("etcd", "master"),
@@ -116,7 +119,7 @@ def test_a_machine_that_is_a_member_no_more_leaves_etcd_first() -> None:
         (
             ("etcd", "master"),
             ["node"],
-            "member subtract highstate ready neighbours-boot neighbours-a spread record",
+            "member subtract mark highstate ready neighbours-boot neighbours-a spread record",
         ),
     ],
 )
@@ -131,6 +134,76 @@ def test_a_role_that_was_taken_away(
     for step in plan.steps:
         if step.id == "subtract":
             assert (step.machine, step.arguments) == ("w", ("metalk8s.machine.subtracted",))
+
+
+def test_what_a_machine_may_have_is_written_down_before_it_has_it() -> None:
+    """A deployment that is killed has handed over keys: the next one, as a node, takes them."""
+    one = machine("w", "etcd", "master", applied=("infra", "node"))
+    plan = PLAN.plan(cluster(one, members=[Member("boot")]), "deploy", "w")
+    mark = next(step for step in plan.steps if step.id == "mark")
+    assert (mark.machine, mark.arguments) == ("boot", ("w", "etcd,infra,master,node"))
+    assert identities(plan).index("mark") < identities(plan).index("highstate")
+    marked = machine("w", applied=tuple(mark.arguments[1].split(",")))
+    again = PLAN.plan(cluster(marked, members=[Member("boot"), Member("w")]), "deploy", "w")
+    assert identities(again)[4:7] == ["member", "subtract", "highstate"]
+    assert again.steps[-1].arguments == ("w", "node")
+
+
+def test_what_a_run_wrote_down_itself_is_nothing_of_old() -> None:
+    """Between its mark and its highstate a machine has no member, and goes on as planned."""
+    plan = PLAN.plan(cluster(NEW), "deploy", "new")
+    ids = identities(plan)
+    past = Past("deploy", NEW, tuple(ids), tuple(ids[: ids.index("mark") + 1]))
+    marked = NEW._replace(applied=("etcd",))
+    assert identities(PLAN.plan(cluster(marked), "deploy", "new", past)) == ids
+    # Long after, nobody knows whose data there are: there is nothing to take, or it is old.
+    past = past._replace(done=())
+    assert "renounce" in identities(PLAN.plan(cluster(marked), "deploy", "new", past))
+
+
+def test_what_is_written_down_is_not_written_again() -> None:
+    """A second deployment changes nothing."""
+    one = machine("w", "etcd", applied=("etcd",))
+    assert not {"mark", "subtract", "renounce"} & {
+        *identities(PLAN.plan(cluster(one), "deploy", "w"))
+    }
+
+
+@pytest.mark.parametrize("action", ["remove", "deploy"])
+def test_a_member_that_left_halfway_comes_back(action: str) -> None:
+    """Its removal was broken off, or its label is there again: etcd does not take its data back."""
+    one = machine("w", "etcd", "master", applied=("etcd", "master"))
+    before = one._replace(roles=("master",)) if action == "deploy" else one
+    past = Past(action, before, ("member", "absent"), ("member",))
+    known = cluster(one, members=[Member("boot")])
+    plan = PLAN.plan(known, "deploy", "w", past)
+    assert identities(plan)[-6:] == [
+        *("neighbours-boot", "renounce", "highstate", "ready", "spread", "record")
+    ]
+    step = plan.steps[-5]
+    assert (step.machine, step.arguments) == ("w", ("metalk8s.etcd.renounced",))
+    # It goes on the same, though it is a member again.
+    past = Past("deploy", one, tuple(identities(plan)), tuple(identities(plan)[:-3]))
+    assert identities(PLAN.plan(cluster(one), "deploy", "w", past)) == identities(plan)
+
+
+@pytest.mark.parametrize(
+    ("one", "members"),
+    [
+        (machine("w", "etcd", applied=("etcd",)), [Member("boot"), Member("w", is_healthy=False)]),
+        (machine("w", "etcd", applied=("etcd",)), [Member("boot"), Member("w", is_learner=True)]),
+        (machine("w", "etcd", applied=("master",)), [Member("boot")]),
+        (machine("w", "master", applied=("etcd", "master")), [Member("boot")]),
+        (BOOTSTRAP._replace(roles=("bootstrap", "etcd"), applied=("bootstrap", "etcd")), LIVE),
+    ],
+)
+def test_data_of_etcd_that_stay(one: Any, members: Any) -> None:
+    """A living member's, and the bootstrap machine's, whatever etcd says."""
+    others = [BOOTSTRAP] if one.name == "w" else [machine("m1", "etcd")]
+    known = Cluster((*others, one), tuple(members), ())
+    plan = PLAN.plan(known, "deploy", one.name)
+    assert plan.problems == ()
+    assert "renounce" not in identities(plan)
 
 
 NEW = machine("new", "etcd", is_deployed=False, is_ready=False)

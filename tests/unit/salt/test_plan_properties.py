@@ -77,7 +77,9 @@ class World:
             # Its etcd goes: whoever has not been taken out of it would be missing.
             assert others == self.known.members
             self.change(is_ready=False)
-        elif step.id == "record":
+        elif step.id == "renounce":
+            assert others == self.known.members  # nobody counts on what it has
+        elif step.id in ("mark", "record"):
             self.change(applied=tuple(step.arguments[1].split(",")))
         elif step.id == "node":
             rest = tuple(one for one in self.known.machines if one.name != self.name)
@@ -85,6 +87,7 @@ class World:
 
     def highstate(self, others: Any) -> None:
         one = next(one for one in self.known.machines if one.name == self.name)
+        assert set(one.roles) <= set(one.applied)  # should it go no further than here
         if {"etcd", "bootstrap"} & set(one.roles):
             if len(others) == len(self.known.members):
                 self.members((*others, Member(self.name, True, is_learner=True)))
@@ -171,7 +174,7 @@ def test_steps_are_one_after_the_other(task: Any) -> None:
     told = [step.machine for step in plan.steps if step.id.startswith("neighbours-")]
     first = next((i for i, one in enumerate(found) if one.startswith("neighbours-")), len(found))
     assert found[first : first + len(told)] == [f"neighbours-{other}" for other in told]
-    deployment = ("highstate", "ready", "uncordon", "spread", "record")
+    deployment = ("renounce", "mark", "highstate", "ready", "uncordon", "spread", "record")
     assert found[first + len(told) :] in (
         [],
         ["spread", "record"],
@@ -195,4 +198,61 @@ def test_a_machine_that_is_whole_is_only_looked_at(known: Any, name: str) -> Non
     changing = {"check", "enrol", "answer", "modules", "highstate", "ready", "spread", "record"}
     if set(found.applied) - set(found.roles):
         changing.add("subtract")
+    if set(found.roles) - set(found.applied):
+        changing.add("mark")
     assert {i for i in identities(plan) if not i.startswith("neighbours-")} <= changing
+
+
+LABELS = st.sets(st.sampled_from(["etcd", "infra", "master"]))
+ROUNDS = st.tuples(st.sampled_from(["deploy", "deploy", "remove"]), LABELS, st.integers(0, 14))
+
+
+class Disk:
+    """What a machine has: roles, data of etcd that it may go on with, and such as are refused."""
+
+    def __init__(self) -> None:
+        self.roles: set[str] = set()
+        self.data = self.old = False
+
+    def do(self, step: Any, roles: set[str]) -> None:
+        if step.id == "highstate":
+            assert not (self.old and "etcd" in roles)
+            self.roles |= roles
+            self.data = self.data or "etcd" in roles
+        elif step.id == "member":
+            self.old = self.data
+        elif step.id in ("subtract", "absent", "renounce"):
+            stays = {"subtract": roles, "absent": set(), "renounce": self.roles}[step.id]
+            self.roles &= stays
+            if step.id != "subtract" or "etcd" not in roles:
+                self.data = self.old = False
+
+
+@hypothesis.given(st.lists(ROUNDS, max_size=4), LABELS, st.booleans(), st.booleans())
+@hypothesis.example([("deploy", {"etcd", "master"}, 7)], set(), True, True)
+@hypothesis.example([("deploy", {"etcd"}, 14), ("remove", {"etcd"}, 2)], {"etcd"}, True, True)
+@hypothesis.example([("deploy", {"etcd"}, 14), ("deploy", set(), 5)], {"etcd"}, False, True)
+def test_whatever_was_broken_off_a_deployment_ends_it(
+    rounds: Any, last: Any, is_fresh: bool, is_noted: bool
+) -> None:
+    """After labels and removals that went as far as they did, a machine has what it is to have."""
+    new = Machine("n0", ("node",), VERSION, is_deployed=False, is_ready=False)
+    world, disk, past = World(Cluster((BOOTSTRAP, new), (Member("boot"),), ()), "n0"), Disk(), None
+    for action, wanted, length in [*rounds, ("deploy", last, 99)]:
+        if len(world.known.machines) == 1:
+            assert not disk.roles
+            world.known = world.known._replace(machines=(BOOTSTRAP, new))
+        roles = set(wanted) or {"node"}
+        world.change(roles=tuple(sorted(roles)))
+        plan = PLAN.plan(world.known, action, "n0", past)
+        assert plan.problems == ()
+        subject, done = world.known.machines[1], [step.id for step in plan.steps if step.done]
+        for step in [step for step in plan.steps if not step.done][:length]:
+            disk.do(step, roles)
+            world.do(step)
+            done.append(step.id)
+        # What was done last may not have been written down, or lie back for too long.
+        done = done[: len(done) - (not is_noted)] if is_fresh else []
+        past = Past(action, subject, tuple(identities(plan)), tuple(done))
+    assert (disk.roles, disk.data, disk.old) == (roles, "etcd" in roles, False)
+    assert world.known.machines[1].applied == tuple(sorted(roles))

@@ -9,7 +9,7 @@
 # What a member holds is not this machine's alone: while others count on it, nothing else goes either.
 No other member of etcd counts on this one:
   metalk8s_etcd.left:
-    - name: {{ name }}
+    - name: {{ name | json }}
     - others: {{ others | json }}
     - data: {{ metalk8s.etcd.data }}
     - order: first
@@ -42,7 +42,8 @@ Remove the certificates of etcd:
       - {{ folder }}/{{ pair }}.key
 {%- endfor %}
     - require:
-      - metalk8s_static_pod: Stop etcd
+      # with them, others are asked whether they need the data
+      - cmd: Remove the data of etcd
 
 Remove what etcd began with:
   file.absent:
