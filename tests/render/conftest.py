@@ -158,6 +158,43 @@ def one_of_three(*roles: str) -> dict[str, Any]:
     return {"metalk8s": pillar["metalk8s"] | more}
 
 
+# The machine with the authorities by what is pinned in /etc, and what the cluster says of others.
+FIRSTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "restored": (dict.fromkeys(("third", "second"), {}), BOOTSTRAP),
+    "among others": ({"worker": {}}, one_of_three("bootstrap")),
+}
+API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+# A name that YAML reads as a number.
+NUMBER = "010"
+
+
+def odd_machines() -> dict[str, dict[str, Any]]:
+    """Give machines of which a few state files are of interest."""
+    grains = PLATFORMS["debian-12"]
+    found: dict[str, dict[str, Any]] = {
+        f"first {name}": {
+            "grains": grains,
+            "pillar": pillar,
+            "pins": pins,
+            "sls": ["metalk8s.etcd.running"],
+        }
+        for name, (pins, pillar) in FIRSTS.items()
+    }
+    for name, files in (("serves", [API_SERVER]), ("will serve", [])):
+        found[f"master {name}"] = {
+            "grains": grains,
+            "pillar": joined(("master",)),
+            "files": files,
+            "sls": ["metalk8s.neighbours", "metalk8s.roles.master"],
+        }
+    found[NUMBER] = {
+        "grains": grains | {"id": NUMBER},
+        "pillar": BOOTSTRAP,
+        "sls": ["metalk8s.roles.bootstrap", "metalk8s.renewal.certified", "metalk8s.etcd.absent"],
+    }
+    return found
+
+
 # Machines that leave, by their roles.
 LEAVING = {"worker": ("node",), "master": ("etcd", "master"), "first": ("bootstrap",)}
 # Machines by who keeps the clock: what is said of it, its configuration, and its roles.
@@ -223,7 +260,7 @@ def rendered(salt_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict
         }
         for name, pillar in STRANGERS.items()
     }
-    machines |= JOINED_MACHINES | clock_machines()
+    machines |= JOINED_MACHINES | clock_machines() | odd_machines()
     for roles, more in CHOICES.values():
         node = {"version": VERSIONS["metalk8s"]["version"], "roles": list(roles)}
         pillar = BOOTSTRAP["metalk8s"] | {"node": node, "site": more}

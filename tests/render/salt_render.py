@@ -223,6 +223,10 @@ def render_machine(request: dict[str, Any], machine: dict[str, Any]) -> dict[str
         others = [clock["other"]] if clock["other"] else []
         high_state.state.functions["metalk8s_clock.others"] = lambda *_asked: others
         high_state.state.functions["metalk8s_clock.is_free"] = lambda: clock["is_free"]
+        # Nor are files that are there by now, and machines that joined.
+        there, pins = machine.get("files", []), machine.get("pins", {})
+        high_state.state.functions["file.file_exists"] = lambda path: path in there
+        high_state.state.functions["metalk8s_machines.pinned"] = lambda: pins
         high_state.state.functions["saltutil.runner"] = runner_of(states)
         files: dict[str, dict[str, Any]] = {}
         probe = render_sls("map_probe", high_state, states, files)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+import yaml
+
+from tests.unit.salt.loader import load
+
+from .conftest import NUMBER, OTHERS, OWN
 
 pytestmark = pytest.mark.render
 
@@ -65,3 +71,69 @@ def test_the_virtual_address_is_for_masters(rendered: dict[str, Any]) -> None:
     assert peers == ["10.100.0.5", "10.100.0.7"]
     assert "unicast_src_ip 10.100.0.2\n" in files["keepalived.conf"]
     assert "chain input" not in files["redirection.nft"], "only who is alone drops VRRP"
+
+
+@pytest.mark.parametrize(
+    ("machine", "others"),
+    [("debian-12", []), ("first restored", ["second", "third"]), ("first among others", None)],
+)
+def test_who_joined_is_known_without_the_cluster(
+    rendered: dict[str, Any], machine: str, others: list[str] | None
+) -> None:
+    """Restored without /var, a machine finds no cluster: who is pinned in /etc has one."""
+    found = rendered[machine]["sls"]["metalk8s.etcd.running"]
+    assert found["errors"] == []
+    [asked] = [one for one in found["states"] if one["function"] == "metalk8s_etcd.member"]
+    assert asked["arguments"]["first"] is True
+    assert asked["arguments"]["others"] == (sorted(OTHERS) if others is None else others)
+
+
+def test_a_reset_forgets_who_joined(rendered: dict[str, Any]) -> None:
+    """The machine begins a cluster again afterwards."""
+    absent = rendered["debian-12"]["sls"]["metalk8s.roles.bootstrap.absent"]["states"]
+    gone = {one["arguments"]["name"] for one in absent if one["function"] == "file.absent"}
+    assert load("_modules/metalk8s_machines").PINS in gone
+
+
+def test_a_master_without_etcd_learns_of_members(rendered: dict[str, Any]) -> None:
+    """By the states of its role, so nothing else changes; an API server comes by deployment."""
+    sls = rendered["master serves"]["sls"]
+    neighbours, role = (sls[f"metalk8s.{name}"] for name in ("neighbours", "roles.master"))
+    assert (neighbours["errors"], role["errors"]) == ([], [])
+    [manifest] = [one for one in neighbours["states"] if one["id"] == "Run the API server"]
+    servers = ",".join(f"https://{address}:2379" for address in sorted(OTHERS.values()))
+    assert f"--etcd-servers={servers}\n" in manifest["file"]["text"]
+    there = [(one["id"], one["arguments"]) for one in role["states"]]
+    for one in neighbours["states"]:
+        assert (one["id"], one["arguments"]) in there
+    for machine in ("master will serve", "debian-12-master"):
+        states = rendered[machine]["sls"]["metalk8s.neighbours"]["states"]
+        assert not {one["sls"] for one in states if "kube-apiserver" in one["sls"]}
+
+
+def test_a_master_asks_its_own_api_server(rendered: dict[str, Any]) -> None:
+    """Whoever administers may ask another machine's, which says nothing of this one."""
+    states = rendered["debian-12-master"]["sls"]["metalk8s.roles.master"]["states"]
+    ids = [one["id"] for one in states]
+    [own] = [one for one in states if one["id"] == "The API server of this machine answers"]
+    assert own["function"] == "metalk8s_tls.answers"
+    assert own["arguments"]["name"] == f"https://{OWN}:6443/readyz"
+    assert own["arguments"]["authority"] == "/etc/kubernetes/pki/ca.crt"
+    assert ids.index("Run the API server") < ids.index(own["id"])
+
+
+def test_a_name_that_is_a_number(rendered: dict[str, Any]) -> None:
+    """It stays a text, whatever YAML makes of it without quotes."""
+    read = yaml.safe_load(NUMBER)
+    assert read != NUMBER
+    configurations = set()
+    for sls in rendered[NUMBER]["sls"].values():
+        assert sls["errors"] == []
+        for state in sls["states"]:
+            assert read not in [state["arguments"].get(key) for key in ("name", "node", "pod")]
+            text = state.get("file", {}).get("text", "")
+            assert not re.search(rf"(?m)^[ -]*([A-Za-z_-]+: *)?{NUMBER}$", text), state["id"]
+            if re.search("(?m)^id: ", text):
+                configurations.add(state["file"]["path"])
+                assert yaml.safe_load(text)["id"] == NUMBER
+    assert len(configurations) >= 2

@@ -7,13 +7,20 @@ from typing import Any
 RESTORE = (
     "Apply metalk8s.etcd.absent on this machine, which removes them, and then this state again."
 )
+# bootstrap.sh shows 500 characters, names included.
+RETURN = (
+    " A machine that was restored without /var also needs "
+    "/var/lib/metalk8s/salt-master/metalk8s-nodes.json, which says where they are. Only if the "
+    "data of etcd are lost everywhere, remove that file and apply metalk8s.enrolment.absent."
+)
 
 
 def decide(facts: dict[str, Any]) -> dict[str, Any]:
     """Decide how this machine's member begins. Nothing is asked and nothing is changed.
 
     :param facts: ``name``; ``url`` for other members; ``first``, whether the machine may found a
-        cluster; ``others``, names of further machines with a member, as the cluster has them;
+        cluster; ``others``, names of further machines with a member, as the cluster has them, or,
+        where it says nothing, of machines that joined, with or without a member;
         ``data``, of which member and cluster (``id``, ``cluster``), empty without any; ``members``
         as ``metalk8s_etcd`` has them, or nothing when nobody answers; ``healthy``, numbers of
         members that answer from a quorum; ``recorded``, how the member once began, or empty.
@@ -69,8 +76,9 @@ def _without_answer(facts: dict[str, Any]) -> dict[str, Any]:
     if facts["others"]:
         return _decision(
             "refuse",
-            f"No member of etcd answers, though {', '.join(facts['others'])} should have one: this "
-            "machine has no data and would begin another cluster. Let them run, then try again.",
+            "No member of etcd answers, and without data this machine would begin another cluster "
+            f"than that of {', '.join(facts['others'])}. Let those that have a member run, then "
+            f"try again.{RETURN if facts['first'] else ''}",
         )
     if not facts["first"]:
         return _decision("refuse", "The cluster names no machine with a member of etcd to join.")

@@ -6,6 +6,8 @@ import difflib
 import hashlib
 import os
 import pathlib
+import shutil
+import socket
 import time
 from typing import Any
 
@@ -15,6 +17,7 @@ DIGEST = "metalk8s.scality.com/config-digest"
 FILES = "metalk8s.scality.com/config-files"
 PAUSE = 0.5  # seconds between two looks at the container engine
 TIMEOUT = 120  # seconds in which the kubelet stops what it ran before
+ANSWER = 5  # seconds in which the container engine takes a connection
 
 
 def managed(
@@ -63,13 +66,17 @@ def absent(name: str, pod: str) -> dict[str, Any]:
     """Let the kubelet not run the pod of a manifest.
 
     Returns when none of its containers runs: what a pod takes back when it stops is taken back.
+    Also without the manifest, as far as there is an engine to ask: a run before may have removed it
+    and given up waiting, and what follows takes from the pod what it uses.
 
     :param name: the file that the kubelet reads.
     :param pod: what the pod is called on this node.
     """
     path = pathlib.Path(name)
     if not path.exists():
-        return _result(name, True, {}, f"{name} is not there")
+        left = set() if __opts__["test"] else _wait_for_end(_remaining(pod), pod)
+        stuck = f"{name} is not there, but after {TIMEOUT} s the kubelet still runs {pod}"
+        return _result(name, not left, {}, stuck if left else f"{name} is not there")
     changes = {"removed": name}
     if __opts__["test"]:
         return _result(name, None, changes, f"{name} would be removed")
@@ -123,6 +130,20 @@ def _replace(path: pathlib.Path, before: str, text: str, pod: str) -> str:
     if _wait_for_end(former, pod):
         return f"{path} was written, but after {TIMEOUT} s the kubelet still runs the old {pod}"
     return ""
+
+
+def _remaining(pod: str) -> set[str]:
+    """Name the containers of a pod without a manifest; none where no engine is there to ask."""
+    if not shutil.which("ctr"):
+        return set()
+    try:
+        # ctr itself waits for ten seconds for a socket that is not there.
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ANSWER)
+            connection.connect(__salt__["metalk8s_engine.socket"]())
+    except OSError:
+        return set()
+    return set(__salt__["metalk8s_pods.running"](pod))
 
 
 def _wait_for_end(containers: set[str], pod: str) -> set[str]:

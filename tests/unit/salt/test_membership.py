@@ -47,7 +47,8 @@ DATA = {"id": "1", "cluster": "c"}
     [
         ({"members": None, "others": [], "first": True}, "found", "begins a cluster"),
         ({"members": None, "others": []}, "refuse", "names no machine"),
-        ({"members": None, "first": True}, "refuse", "though two should have one"),
+        ({"members": None, "first": True}, "refuse", "another cluster than that of two. Let"),
+        ({"members": None, "first": True}, "refuse", "metalk8s.enrolment.absent"),
         ({}, "join", "one becomes a member"),
         ({"members": [TWO, member("three", 3, learner=True)]}, "refuse", "three is not one yet"),
         ({"members": [TWO, member("", 3, learner=True)]}, "refuse", "https://10.0.0.3:2380 is not"),
@@ -81,6 +82,13 @@ def test_decisions(facts: dict[str, Any], action: str, why: str) -> None:
     found = decide({**FACTS, **facts})
     assert found["action"] == action, found
     assert why in found["why"]
+
+
+def test_what_only_the_first_machine_can_do() -> None:
+    """Another one is not told to; bootstrap.sh shows 500 characters of it."""
+    facts = {**FACTS, "members": None, "others": ["node-2", "node-3"]}
+    assert decide(facts)["why"].endswith("try again.")
+    assert len(decide({**facts, "first": True})["why"]) < 450
 
 
 def test_lost_data_go_with_all_entries() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import socket
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,8 +110,13 @@ def test_returns_when_the_old_pod_is_gone(tmp_path: pathlib.Path) -> None:
     assert "still runs the old etcd-node" in stuck["comment"]
 
 
-def absent(path: pathlib.Path, containers: Iterator[list[str]], test: bool = False) -> Any:
-    functions = {"metalk8s_pods.running": lambda pod: next(containers)}
+def absent(
+    path: pathlib.Path, containers: Iterator[list[str]], test: bool = False, engine: str = "/none"
+) -> Any:
+    functions = {
+        "metalk8s_pods.running": lambda pod: next(containers),
+        "metalk8s_engine.socket": lambda: engine,
+    }
     module = load("_states/metalk8s_static_pod", salt=functions, opts={"test": test})
     module.PAUSE, module.TIMEOUT = 0, 0.2
     return module.absent(str(path), pod="etcd-node")
@@ -136,6 +143,56 @@ def test_absent_says_that_a_pod_stays(tmp_path: pathlib.Path) -> None:
     stuck = absent(path, itertools.repeat(["old"]))
     assert (stuck["result"], path.exists()) == (False, False)
     assert "still runs etcd-node" in stuck["comment"]
+
+
+@pytest.fixture
+def engine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give the socket of an engine that takes connections, and have its client."""
+    program = tmp_path / "bin/ctr"
+    program.parent.mkdir()
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("engine.sock")
+        listening.listen()
+        yield "engine.sock"
+
+
+def test_absent_waits_again(tmp_path: pathlib.Path, engine: str) -> None:
+    """A run that gave up waiting has removed the manifest: the next one is no success either."""
+    path = tmp_path / "etcd.yaml"
+    path.write_text("kind: Pod")
+    assert absent(path, itertools.repeat(["old"]), engine=engine)["result"] is False
+    stuck = absent(path, itertools.repeat(["old"]), engine=engine)
+    assert (stuck["result"], stuck["changes"]) == (False, {})
+    assert "still runs etcd-node" in stuck["comment"]
+    looks = iter([["old"], ["old"], []])
+    ended = absent(path, looks, engine=engine)
+    assert (ended["result"], ended["changes"], list(looks)) == (True, {}, [])
+    once = absent(path, iter([[]]), engine=engine)
+    assert (once["result"], once["changes"]) == (True, {})
+    assert absent(path, iter([]), engine=engine, test=True)["result"] is True
+
+
+def test_absent_asks_an_engine_that_is_there(
+    tmp_path: pathlib.Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped, never came or went is no obstacle, and costs no time."""
+    path = tmp_path / "etcd.yaml"
+    with socket.socket(socket.AF_UNIX) as stopped:
+        stopped.bind("stopped.sock")  # which takes no connections, and stays when it is closed
+    for other in ("stopped.sock", "none.sock"):
+        assert absent(path, iter([]), engine=other)["result"] is True
+
+    def fails() -> Iterator[list[str]]:
+        raise subprocess.CalledProcessError(1, "ctr")
+        yield []
+
+    with pytest.raises(subprocess.CalledProcessError):
+        absent(path, fails(), engine=engine)  # it is there, and does not say what runs
+    (tmp_path / "bin/ctr").unlink()
+    assert absent(path, iter([]), engine=engine)["result"] is True
 
 
 MANIFEST = """\

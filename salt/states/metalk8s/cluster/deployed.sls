@@ -19,7 +19,7 @@ Describe the cluster:
 
 Mark the node:
   metalk8s_kubernetes.node_marked:
-    - name: {{ metalk8s.node.name }}
+    - name: {{ metalk8s.node.name | json }}
     - labels: {{ labels | json }}
     - annotations: {{ metalk8s.cluster.annotations | json }}
     - taints: {{ metalk8s.cluster.taints | json }}
@@ -36,6 +36,6 @@ Pods of this machine have a network:
 
 The node is ready:
   metalk8s_kubernetes.node_ready:
-    - name: {{ metalk8s.node.name }}
+    - name: {{ metalk8s.node.name | json }}
     - require:
       - metalk8s_tls: Pods of this machine have a network

@@ -2,6 +2,12 @@
 {%- set name = metalk8s.node.name %}
 {%- set address = metalk8s.networks.control_plane.address %}
 {%- set folder = metalk8s.pki.authorities.etcd.path.rpartition("/")[0] %}
+{%- set others = metalk8s.etcd.members.keys() | reject("equalto", name) | list %}
+{#- Restored without /var, the machine has lost what the cluster said of the others. Those that joined are pinned in
+    /etc, with or without a member: while there are any, no cluster is begun beside theirs -#}
+{%- if metalk8s.has_authorities and not others %}
+  {%- set others = salt["metalk8s_machines.pinned"]().keys() | sort %}
+{%- endif %}
 
 include:
   - metalk8s.authorities
@@ -20,10 +26,10 @@ Create the folder of what etcd began with:
 
 Make this machine a member of etcd:
   metalk8s_etcd.member:
-    - name: {{ name }}
+    - name: {{ name | json }}
     - address: {{ address }}
     - first: {{ metalk8s.has_authorities | json }}
-    - others: {{ metalk8s.etcd.members.keys() | reject("equalto", name) | list | json }}
+    - others: {{ others | json }}
     - data: {{ metalk8s.etcd.data }}
     - manifest: {{ metalk8s.kubelet.static_pods }}/etcd.yaml
     - require:
@@ -63,7 +69,7 @@ Run etcd:
 
 Let this machine vote in etcd:
   metalk8s_etcd.votes:
-    - name: {{ name }}
+    - name: {{ name | json }}
     - address: {{ address }}
     - require:
       - metalk8s_static_pod: Run etcd

@@ -48,3 +48,12 @@ The API server answers:
     - require:
       - metalk8s_static_pod: Run the API server
       - metalk8s_credentials: Let the administrator into the API
+
+# The administrator may ask another machine's, and what is deployed needs just any: so nothing waits for this one. It is
+# asked as the balancer asks it, without a certificate; it is not ready while it has no etcd.
+The API server of this machine answers:
+  metalk8s_tls.answers:
+    - name: {{ metalk8s.kube_apiserver.local_url }}/readyz
+    - authority: {{ pki.authorities.kubernetes.path }}.crt
+    - require:
+      - metalk8s_static_pod: Run the API server

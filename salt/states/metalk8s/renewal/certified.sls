@@ -19,5 +19,5 @@ Run the kubelet with its new certificate:
 Run the static pods with their new certificates:
   metalk8s_static_pod.renewed:
     - name: {{ kubelet.static_pods }}
-    - node: {{ metalk8s.node.name }}
+    - node: {{ metalk8s.node.name | json }}
     - order: last

@@ -37,7 +37,7 @@ Create the folders of Salt keys:
 
 Let the Salt master and the minion of this machine know each other:
   metalk8s_salt_keys.exchanged:
-    - name: {{ metalk8s.node.name }}
+    - name: {{ metalk8s.node.name | json }}
     - master_keys: {{ master.key_folder }}
     - minion_keys: {{ metalk8s.salt_minion.key_folder }}
     - account: {{ master.account.name }}
