@@ -160,7 +160,7 @@ def one_of_three(*roles: str) -> dict[str, Any]:
 
 # The machine with the authorities by what is pinned in /etc, and what the cluster says of others.
 FIRSTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "restored": (dict.fromkeys(("third", "second"), {}), BOOTSTRAP),
+    "restored": ({"third": {}, "second": {}}, BOOTSTRAP),
     "among others": ({"worker": {}}, one_of_three("bootstrap")),
 }
 API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
