@@ -1,12 +1,13 @@
 """Which Service gets which address: from Services and pools, and from nothing else.
 
 What a Service has stays, for as long as it may have it. Nobody gets what another one has. What two
-have (somebody wrote it into a status) is the older one's.
+have (somebody wrote it into a status, or into annotations) stays where it was; else it is the older
+one's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
@@ -15,6 +16,7 @@ from metalk8s_load_balancer.pools import LAYER2, Pool
 
 # Of VRRP: one for each address that machines bring to each other.
 ROUTERS = range(1, 256)
+SHOWN = 64  # characters of what somebody wrote, in a message
 
 
 @dataclass(frozen=True)
@@ -22,15 +24,22 @@ class Reserved:
     """What is nobody's.
 
     :param routers: numbers of virtual routers that somebody else uses.
+    :param claimed: what Nodes say they have. Nobody gets it, and nobody loses it: who has broken
+        into a machine makes its Node say what it likes.
     """
 
     addresses: frozenset[IPv4Address] = frozenset()
     networks: tuple[IPv4Network, ...] = ()
     routers: frozenset[int] = frozenset()
+    claimed: frozenset[IPv4Address] = frozenset()
 
     def has(self, address: IPv4Address) -> bool:
-        """Tell whether an address is one of these."""
+        """Tell whether an address is one of these, whatever Nodes say."""
         return address in self.addresses or any(address in one for one in self.networks)
+
+    def may_be_given(self, address: IPv4Address) -> bool:
+        """Tell whether a Service may get an address that it has not."""
+        return not self.has(address) and address not in self.claimed
 
 
 @dataclass(frozen=True)
@@ -58,13 +67,23 @@ class _RefusedError(Exception):
         self.refusal = Refusal(reason, message)
 
 
-def allocate(services: Iterable[Service], pools: Iterable[Pool], reserved: Reserved) -> Decision:
-    """Decide about all Services at once."""
+def allocate(
+    services: Iterable[Service],
+    pools: Iterable[Pool],
+    reserved: Reserved,
+    before: Mapping[str, Given] | None = None,
+) -> Decision:
+    """Decide about all Services at once.
+
+    :param before: what was decided the last time. Whoever has that comes before those who claim it
+        since, by annotations that anybody with rights to a Service may write.
+    """
+    last = before or {}
     known = sorted(pools, key=lambda one: one.name)
     candidates = (one for one in services if one.wants and not _is_foreign(one, known))
     wanting = sorted(candidates, key=lambda one: one.age)
     round_ = _Round(known, reserved)
-    for one in wanting:
+    for one in sorted(wanting, key=lambda one: one.given != last.get(one.key)):
         round_.keep(one)
     # Who asks for one address can take no other.
     for one in sorted(wanting, key=lambda one: not one.requested):
@@ -135,14 +154,15 @@ class _Round:
             address = IPv4Address(service.requested)
         except ValueError:
             raise _RefusedError(
-                "BadAddress", f"spec.loadBalancerIP {service.requested!r} is no IPv4 address"
+                "BadAddress",
+                f"spec.loadBalancerIP {service.requested[:SHOWN]!r} is no IPv4 address",
             ) from None
         fitting = self._fitting(service, address)
         if not fitting:
             raise _RefusedError(
                 "AddressOutsidePools", f"{address} is in no pool that this Service may use"
             )
-        if self._reserved.has(address):
+        if not self._reserved.may_be_given(address):
             raise _RefusedError(
                 "AddressReserved", f"{address} is a machine's or of the cluster itself"
             )
@@ -158,7 +178,7 @@ class _Round:
             )
         for pool in serving:
             for address in self._free.setdefault(pool.name, pool.addresses()):
-                if address not in self._taken and not self._reserved.has(address):
+                if address not in self._taken and self._reserved.may_be_given(address):
                     return pool, address
         names = ", ".join(one.name for one in serving)
         raise _RefusedError("PoolExhausted", f"all addresses are taken: {names}")
@@ -179,7 +199,8 @@ def changes(
     found: list[tuple[Service, Given | None]] = []
     for service in sorted(services, key=lambda one: one.age):
         wanted = decision.given.get(service.key)
-        if wanted is None and not _is_ours(service):
+        # One that lost its annotations and is refused holds what the next one waits for.
+        if wanted is None and not (_is_ours(service) or service.key in decision.refused):
             continue
         if wanted is not None and holders.get(wanted.address, service.key) != service.key:
             wanted = None

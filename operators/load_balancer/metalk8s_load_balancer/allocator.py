@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping
 from ipaddress import IPv4Address
 from typing import Protocol
@@ -13,13 +15,21 @@ from metalk8s_operators.client import ApiError, Client, Object
 from metalk8s_operators.report import Health, say
 
 from metalk8s_load_balancer import notes
-from metalk8s_load_balancer.allocation import Decision, Reserved, allocate, changes
+from metalk8s_load_balancer.allocation import Decision, Refusal, Reserved, allocate, changes
 from metalk8s_load_balancer.notes import About, Note
 from metalk8s_load_balancer.objects import POOL, ROUTER, Given, Service, service
 from metalk8s_load_balancer.pools import Pool
 
 COMPARE = 30.0  # seconds after which it compares, whatever it heard
+AGAIN = 30.0  # seconds after which it says again what the API server did not take
+SHOWN = 200  # characters of the API server's answer, in an Event
 NAME = "metalk8s_load_balancer"
+# About one object: others are not refused for it. Somebody may have filled its annotations.
+REFUSED = (
+    http.client.BAD_REQUEST,
+    http.client.REQUEST_ENTITY_TOO_LARGE,
+    http.client.UNPROCESSABLE_ENTITY,
+)
 
 
 class Known(Protocol):
@@ -60,7 +70,10 @@ class Allocator:
         self._reserved, self._health, self._heard = reserved, health, heard
         # What was written, until the API server tells of it: the version before, and what is there.
         self._written: dict[str, tuple[str, Service | None]] = {}
+        self._given: Mapping[str, Given] = {}
         self._said: dict[About, Note] = {}
+        self._unsaid: dict[About, Note] = {}
+        self._again = 0.0  # when it tries those once more
         self._numbers = {"writes": 0.0, "failures": 0.0, "addresses": 0.0, "refused": 0.0}
 
     def run(self, stop: threading.Event) -> None:
@@ -76,16 +89,23 @@ class Allocator:
             self._heard.wait(patience)
 
     def compare(self) -> bool:
-        """Compare once, and write what differs; tell whether all is as it should be."""
+        """Compare once, and write what differs; tell whether all is as it should be.
+
+        One object that the API server refuses is tried again, and keeps nobody from being ready.
+        """
+        before = self._numbers["failures"]
         try:
             reason = self._compare()
         except ApiError as error:
-            self._numbers["failures"] += 1
-            reason = str(error)
-            say("warning", reason)
+            reason = self._fail(error)
         numbers = {**self._numbers, "api_errors": float(self._known.errors)}
         self._health.beat(reason, {f"{NAME}_{name}": value for name, value in numbers.items()})
-        return not reason
+        return not reason and not self._unsaid and self._numbers["failures"] == before
+
+    def _fail(self, error: ApiError) -> str:
+        self._numbers["failures"] += 1
+        say("warning", str(error))
+        return str(error)
 
     def _compare(self) -> str:
         services, pools = self._known.services(), self._known.pools()
@@ -93,14 +113,21 @@ class Allocator:
         if services is None or pools is None or machines is None:
             return "the API server has not told of all Services, pools and Nodes yet"
         now = self._now(services)
-        addresses = self._reserved.addresses.union(*machines.values())
-        reserved = Reserved(addresses, self._reserved.networks, self._reserved.routers)
-        decision = allocate(now, pools.values(), reserved)
+        claimed = frozenset[IPv4Address]().union(*machines.values())
+        reserved = dataclasses.replace(self._reserved, claimed=claimed)
+        decision = allocate(now, pools.values(), reserved, self._given)
+        self._given = decision.given
+        failed: dict[str, Refusal] = {}
         for one, wanted in changes(now, decision):
-            self._write(one, wanted)
+            try:
+                self._write(one, wanted)
+            except ApiError as error:
+                if error.status not in REFUSED:
+                    raise
+                failed[one.key] = Refusal("StatusRefused", self._fail(error)[:SHOWN])
         self._numbers["addresses"] = len(decision.given)
         self._numbers["refused"] = len(decision.refused)
-        self._explain(now, pools.values(), decision)
+        self._explain(now, pools.values(), decision, failed)
         return ""
 
     def _now(self, told: Mapping[str, Service]) -> list[Service]:
@@ -136,25 +163,54 @@ class Allocator:
         say("info", "gave" if wanted else "took back", service=one.key, address=address)
 
     def _explain(
-        self, services: Collection[Service], pools: Collection[Pool], decision: Decision
+        self,
+        services: Collection[Service],
+        pools: Collection[Pool],
+        decision: Decision,
+        failed: Mapping[str, Refusal],
     ) -> None:
-        """Say what is new: why Services have no address, what of a pool is not understood."""
+        """Say what is new: why Services have no address, what of a pool is not understood.
+
+        :param failed: why the API server did not take a status.
+        """
         found = {note.about: note for one in pools for note in _about_pool(one)}
         for one in services:
             about = About("v1", "Service", one.namespace, one.name, one.uid)
-            refusal = decision.refused.get(one.key)
+            refusal = failed.get(one.key) or decision.refused.get(one.key)
+            former = self._unsaid.get(about) or self._said.get(about)
             given = decision.given.get(one.key)
             if refusal is not None:
                 found[about] = Note(about, "Warning", refusal.reason, refusal.message)
             elif given is not None and given != one.given:
                 message = f"{given.address} of pool {given.pool}"
                 found[about] = Note(about, "Normal", "AddressAssigned", message)
-            elif given is not None and about in self._said:
-                found[about] = self._said[about]
+            elif given is not None and former:
+                found[about] = former
+        self._say(found)
+
+    def _say(self, found: Mapping[About, Note]) -> None:
+        """Say each note that is new; those that the API server refuses again later."""
+        now = time.monotonic()
+        held: Mapping[About, Note] = self._unsaid if now < self._again else {}
+        said: dict[About, Note] = {}
+        unsaid: dict[About, Note] = {}
         for about, note in found.items():
-            if self._said.get(about) != note:
-                notes.post(self._client, note)
-        self._said = found
+            if self._said.get(about) == note:
+                said[about] = note
+            elif held.get(about) == note:
+                unsaid[about] = note
+            else:
+                try:
+                    notes.post(self._client, note)
+                    said[about] = note
+                except ApiError as error:
+                    self._fail(error)
+                    unsaid[about] = note
+                    if now >= self._again:
+                        self._again = now + AGAIN
+                    if not error.status:  # nobody answers: each other one would take seconds
+                        held = found
+        self._said, self._unsaid = said, unsaid
 
 
 def _about_pool(pool: Pool) -> list[Note]:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
+from metalk8s_load_balancer.allocation import ROUTERS
 from metalk8s_load_balancer.objects import Node, Service
 from metalk8s_load_balancer.peers import Peer
 from metalk8s_load_balancer.pools import LAYER2, Pool
@@ -53,10 +54,19 @@ class Seen:
     peers: Collection[Peer] = ()
 
 
-def places(seen: Seen) -> tuple[Place, ...]:
-    """Return all addresses that a pool of ours has given, each once."""
+def places(
+    seen: Seen, before: Iterable[Place] = (), reserved: Collection[int] = ()
+) -> tuple[Place, ...]:
+    """Return all addresses that a pool of ours has given, each once.
+
+    Of two with one number, the one of before has it, and the other one waits for the allocator.
+    Machines may remember different things; but an address has the same place on all of them, or
+    none: they are as many machines that hear each other, or less, and never two holders.
+
+    :param before: what it returned the last time.
+    :param reserved: numbers of virtual routers that somebody else uses.
+    """
     found: dict[IPv4Address, Place] = {}
-    routers: set[int] = set()
     for service in sorted(seen.services, key=lambda one: one.age):
         given = service.given
         if given is None or not service.wants or given.address in found:
@@ -64,14 +74,21 @@ def places(seen: Seen) -> tuple[Place, ...]:
         pool = seen.pools.get(given.pool)
         if pool is None or not pool.has(given.address):
             continue
-        if pool.announce == LAYER2 and (not given.router or given.router in routers):
-            continue  # the annotation is not what the allocator wrote: it will be
-        routers.add(given.router)
-        nodes = _order(given.address, _eligible(service, given.address, pool.announce, seen))
-        if pool.announce == LAYER2:
-            nodes = nodes[:MACHINES]
-        found[given.address] = Place(given.address, service.key, pool.announce, given.router, nodes)
-    return tuple(found.values())
+        if pool.announce != LAYER2:
+            nodes = _order(given.address, _eligible(service, given.address, pool.announce, seen))
+            found[given.address] = Place(given.address, service.key, pool.announce, 0, nodes)
+        elif given.router in ROUTERS and given.router not in reserved:
+            nodes = _order(given.address, _eligible(service, given.address, LAYER2, seen))
+            place = Place(given.address, service.key, LAYER2, given.router, nodes[:MACHINES])
+            found[given.address] = place
+    had = {(one.address, one.router) for one in before}
+    holders: dict[int, Place] = {}
+    for one in sorted(found.values(), key=lambda one: (one.address, one.router) not in had):
+        if one.announce == LAYER2:
+            holders.setdefault(one.router, one)
+    return tuple(
+        one for one in found.values() if one.announce != LAYER2 or holders[one.router] is one
+    )
 
 
 def _eligible(service: Service, address: IPv4Address, announce: str, seen: Seen) -> list[Node]:

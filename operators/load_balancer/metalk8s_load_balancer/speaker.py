@@ -71,6 +71,7 @@ class Speaker:
         self._keepalived, self._bird = programs
         self._filter = Filter()
         self._health, self._heard = health, heard
+        self._places: tuple[Place, ...] = ()
         self._numbers = dict.fromkeys(
             ("candidates", "failures", "preferred", "reloads", "told"), 0.0
         )
@@ -104,7 +105,8 @@ class Speaker:
 
     def _follow(self, seen: Seen) -> list[str]:
         """Let the machine be as it should; return what went wrong."""
-        everywhere = places(seen)
+        reserved = self._settings.reserved.routers
+        everywhere = self._places = places(seen, self._places, reserved)
         here = next((node for node in seen.nodes if node.name == self._settings.node), None)
         held = keepalived.held(everywhere, self._settings.node) if here else ()
         told = bird.told(everywhere, self._settings.node) if here else ()

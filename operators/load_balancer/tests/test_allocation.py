@@ -74,11 +74,17 @@ def test_what_is_no_range(text):
         ("10.9.0.5", "AddressOutsidePools", "10.9.0.5 is in no pool"),
         ("10.0.0.6", "AddressReserved", "10.0.0.6 is a machine's"),
         ("10.0.0.7", "AddressReserved", "10.0.0.7 is a machine's"),
+        ("10.0.0.8", "AddressReserved", "10.0.0.8 is a machine's"),
         ("fe80::1", "BadAddress", "'fe80::1' is no IPv4 address"),
+        ("x" * 100_000, "BadAddress", f"spec.loadBalancerIP {'x' * 64!r} is no IPv4 address"),
     ],
 )
 def test_what_a_service_asks_for(asks, reason, words):
-    reserved = Reserved(frozenset([IPv4Address("10.0.0.6")]), (IPv4Network("10.0.0.7/32"),))
+    reserved = Reserved(
+        frozenset([IPv4Address("10.0.0.6")]),
+        (IPv4Network("10.0.0.7/32"),),
+        claimed=frozenset([IPv4Address("10.0.0.8")]),
+    )
     decision = decide(
         [
             things.service("has", 1, has="10.0.0.5", pool="p", router=1),
@@ -194,6 +200,48 @@ def test_without_its_pool_a_service_loses_its_address_and_a_foreign_one_does_not
     ]
 
 
+@pytest.mark.parametrize("asks", ["10.9.9.9", "no address"])
+def test_what_a_refused_service_has_without_annotations_is_for_the_next_one(asks):
+    """Somebody put another Service in its place: it asks for what it cannot have."""
+    known = services(things.service("old", 1, has="10.0.0.1", asks=asks), things.service("next", 2))
+    made = [pools.pool(things.pool("p", "10.0.0.1"))]
+    for _ in range(2):
+        known = after(known, changes(known, allocate(known, made, NOTHING)))
+    assert [one.given and str(one.given.address) for one in known] == [None, "10.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "expected"),
+    [
+        (Reserved(claimed=frozenset([IPv4Address("10.0.0.1")])), "10.0.0.1"),
+        (Reserved(frozenset([IPv4Address("10.0.0.1")])), "10.0.0.2"),
+        (Reserved(networks=(IPv4Network("10.0.0.0/31"),)), "10.0.0.2"),
+    ],
+)
+def test_what_a_node_claims_is_not_given_and_nobody_loses_it(reserved, expected):
+    """A machine that somebody broke into says of itself what it likes."""
+    known = [things.pool("p", "10.0.0.1-10.0.0.2")]
+    having = things.service("s", has="10.0.0.1", pool="p", router=1)
+    assert addresses(decide([having], *known, reserved=reserved)) == {"default/s": expected}
+    assert addresses(decide([things.service("s")], *known, reserved=reserved)) == {
+        "default/s": "10.0.0.2"
+    }
+
+
+def test_a_number_that_an_older_one_claims_stays_where_it_was():
+    known = services(
+        things.service("thief", 1, has="10.0.0.1", pool="p", router=1),
+        things.service("victim", 2, has="10.0.0.2", pool="p", router=2),
+    )
+    made = [pools.pool(things.pool("p", "10.0.0.0/24"))]
+    before = allocate(known, made, NOTHING).given
+    claimed = Given(IPv4Address("10.0.0.1"), "p", 2)
+    known[0] = dataclasses.replace(known[0], given=claimed)
+    decision = allocate(known, made, NOTHING, before)
+    assert decision.given == before
+    assert [one.name for one, _ in changes(known, decision)] == ["thief"]
+
+
 def test_two_that_change_places_have_no_address_together_meanwhile():
     known = services(
         things.service("a", 1, has="10.0.0.1", asks="10.0.0.2", pool="p", router=1),
@@ -235,8 +283,8 @@ SERVICES = st.lists(
         st.sampled_from(["LoadBalancer", "LoadBalancer", "ClusterIP"]),
         st.one_of(st.just(""), ADDRESS),
         st.one_of(st.just(""), ADDRESS),
-        st.sampled_from(["", "p", "q", "gone"]),
-        st.integers(0, 5),
+        st.sampled_from(["", "", "p", "q", "gone"]),
+        st.one_of(st.just(0), st.integers(0, 5)),
         st.sampled_from(["default", "other"]),
     ),
     max_size=12,
@@ -294,7 +342,7 @@ def test_writing_ends_and_is_stable(items, known_pools):
     known = services(*items)
     had = [one.given.address for one in known if one.given]
     is_double = len(set(had)) < len(had)
-    for _ in range(6):
+    for _ in range(3):
         found = changes(known, allocate(known, made, RESERVED))
         if not found:
             break
@@ -305,6 +353,10 @@ def test_writing_ends_and_is_stable(items, known_pools):
     else:
         pytest.fail("it never ends")
     decision = allocate(known, made, RESERVED)
+    # what is decided is written, and who is refused has nothing
+    for one in known:
+        if one.key in decision.given or one.key in decision.refused:
+            assert one.given == decision.given.get(one.key)
     # the order in which they are told does not matter
     assert allocate(list(reversed(known)), made, RESERVED) == decision
 
@@ -322,3 +374,27 @@ def test_nobody_moves_when_one_goes(items, known_pools, index):
     for one in known:
         if one.key in before:
             assert now[one.key] == before[one.key]
+
+
+@given(
+    SERVICES, POOLS, st.integers(0, 11), st.sampled_from(["", "p", "q", "no"]), st.integers(0, 9)
+)
+def test_annotations_of_one_move_no_other(items, known_pools, index, pool, router):
+    made = [pools.pool(one) for one in known_pools]
+    known = services(*items)
+    for _ in range(6):
+        known = after(known, changes(known, allocate(known, made, RESERVED)))
+    before = allocate(known, made, RESERVED).given
+    having = [number for number, one in enumerate(known) if one.key in before]
+    if not having:
+        return
+    number = having[index % len(having)]
+    who = known[number]
+    claimed = Given(who.given.address, pool, router)
+    marked = bool(pool or router)
+    known[number] = dataclasses.replace(who, given=claimed, is_marked=marked)
+    now = allocate(known, made, RESERVED, before).given
+    assert {key: one for key, one in now.items() if key != who.key} == {
+        key: one for key, one in before.items() if key != who.key
+    }
+    assert now[who.key].address == before[who.key].address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from collections import Counter
 from ipaddress import IPv4Address, IPv4Network
@@ -64,6 +65,8 @@ def test_addresses_spread_and_of_a_machine_that_goes_only_its_own_move():
         ({"pool": "other"}, None),
         ({"pool": ""}, None),
         ({"router": 0}, None),
+        ({"router": 256}, None),
+        ({"router": 300}, None),
         ({"has": "10.8.0.1"}, None),
     ],
 )
@@ -102,6 +105,30 @@ def test_two_with_one_number_or_address_are_not_announced_twice():
     assert [place.service for place in places(seen([other, one]))] == ["default/s1"]
     same = things.service("u", 0, has="10.9.0.1", pool="p", router=3)
     assert [place.service for place in places(seen([one, same]))] == ["default/u"]
+
+
+def test_the_number_of_another_gets_nobody_its_place():
+    """Who owns an older Service may write what it likes beside its own address."""
+    victim, thief = having(2), things.service("thief", 0, has="10.9.0.9", pool="p", router=9)
+    before = places(seen([victim, thief]))
+    assert len(before) == 2
+    claiming = things.service("thief", 0, has="10.9.0.9", pool="p", router=2)
+    [left] = places(seen([victim, claiming]), before)
+    assert left == next(one for one in before if one.service == "default/s2")
+    # and it stays so
+    assert places(seen([victim, claiming]), [left]) == (left,)
+
+
+def test_a_number_beside_an_address_of_bgp_is_nobodys():
+    bgp = pools.pool(things.pool("b", "10.8.0.1", announce="bgp"))
+    known = seen([things.service("told", 0, has="10.8.0.1", pool="b", router=2), having(2)])
+    known = dataclasses.replace(known, pools={**known.pools, "b": bgp})
+    found = {one.service: one.router for one in places(known)}
+    assert found == {"default/told": 0, "default/s2": 2}
+
+
+def test_a_number_that_somebody_else_uses_is_not_announced():
+    assert [one.router for one in places(seen([having(51), having(52)]), (), {51})] == [52]
 
 
 def test_a_configuration(of_one):
@@ -201,8 +228,44 @@ def test_all_machines_agree_on_one_holder(services, machines, endpoints):
         assert all(address in by_address for _, _, address in view.values())
 
 
+CLAIMS = st.lists(
+    st.builds(
+        lambda number, created, router: things.service(
+            f"s{number}", created, has=f"10.9.0.{number % 9}", pool="p", router=router
+        ),
+        st.integers(1, 12),
+        st.integers(0, 3),
+        st.integers(0, 6),
+    ),
+    max_size=10,
+    unique_by=lambda one: one["metadata"]["name"],
+)
+
+
+@given(CLAIMS, CLAIMS, CLAIMS)
+def test_machines_that_remember_different_things_have_each_address_in_one_way(now, one, other):
+    """Or not at all: two that answer at one address hear each other, and one of them steps back."""
+    views = [places(seen(now), places(seen(services))) for services in (one, other, [])]
+    for view in views:
+        assert len({place.router for place in view}) == len({p.address for p in view}) == len(view)
+    for address in {place.address for view in views for place in view}:
+        assert len({place for view in views for place in view if place.address == address}) == 1
+    # on each, what was and is still written stays
+    before = {(place.service, place.address, place.router) for place in places(seen(one))}
+    for service in seen(now).services:
+        is_alone = not any(
+            rest.given.address == service.given.address and rest.key != service.key
+            for rest in seen(now).services
+        )
+        word = (service.key, service.given.address, service.given.router)
+        if is_alone and word in before:
+            assert word in {(p.service, p.address, p.router) for p in views[0]}
+
+
 def test_keepalived_understands_it(namespaces, tmp_path):
-    known = seen([having(number) for number in range(1, 256)])
+    wrong = [things.service(f"w{n}", has=f"10.9.1.{n % 200}", pool="p", router=n)
+             for n in (256, 300)]  # fmt: skip
+    known = seen([*wrong, *(having(number) for number in range(1, 256))])
     text = keepalived.render(places(known), known.nodes[0], "eth0", "made by a test")
     assert text.count("vrrp_instance") == 255
     file = tmp_path / "keepalived.conf"

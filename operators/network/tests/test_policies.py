@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import tracemalloc
 from pathlib import Path
 
 import packet_filter
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metalk8s_pod_network.isolation import filters, verdicts
 from metalk8s_pod_network.isolation.filters import Table
 from policy_sets import (
     HERE,
@@ -294,6 +296,63 @@ def test_names_are_the_same_in_each_run():
     backwards = [list(reversed(items)) for items in found]
     assert table(*found, "one") == table(*backwards, "one")
     assert RANGES["one"] in " ".join(table(*found, "one").chains["egress"])
+
+
+def test_nobody_finds_a_policy_whose_name_is_another_s_by_trying():
+    """A name of 48 bits is found within hours; one of 128 is not."""
+    digests = [
+        name.partition("_")[2].removesuffix("_pods")
+        for seed in range(20)
+        for made in (table(*cluster(random.Random(seed)), "one"),)
+        for name in (*made.chains, *made.collections)
+        if name.startswith(("in_", "out_", "ports_", "blocks_"))
+    ]
+    assert digests
+    assert {len(bytes.fromhex(one)) * 8 >= 128 for one in digests} == {True}
+
+
+def test_rules_of_an_equal_name_are_kept_apart(monkeypatch):
+    """With names of no digits at all, policies still mean what the API says."""
+    for module in (verdicts, filters):
+        monkeypatch.setattr(module, "DIGITS", 0)
+    for seed in range(20):
+        found = cluster(random.Random(seed))
+        assert not disagreements(*found), seed
+
+
+EVERYBODY = {"namespaceSelector": {}}
+NUMBERS = [{"port": number} for number in range(1, 501)]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param([([EVERYBODY], NUMBERS)], id="one rule of many ports"),
+        pytest.param([([EVERYBODY], [*NUMBERS, {"port": "http"}])], id="and one that has a name"),
+        pytest.param([([EVERYBODY], [one]) for one in NUMBERS], id="many rules of one port"),
+        pytest.param([([EVERYBODY], NUMBERS), ([CLIENTS], [{"port": 999}])], id="more for some"),
+    ],
+)
+def test_many_ports_towards_many_pods_take_little(rules):
+    """An agent has 128 MiB: a set of ports for each pod would be more than that."""
+    pods = [
+        item(f"p{n}", "shop", f"10.233.{2 + n // 250}.{n % 250 + 1}", "two", role="client",
+             ports=[("http", 80, "TCP")])
+        for n in range(1000)
+    ]  # fmt: skip
+    spec = egress(*({"to": parties, "ports": ports} for parties, ports in rules))
+    policies = [{"metadata": {"namespace": "shop", "name": "p"}, "spec": spec}]
+    tracemalloc.start()
+    try:
+        found = table(NAMESPACES, [*PODS, *pods], policies, "one")
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
+    assert peak < 8
+    sets = {name for name in found.chains if name.startswith("ports_")}
+    assert len(sets) <= 3
+    assert packet_filter.passes(found, DB, FAR, 6, 500)
+    assert not packet_filter.passes(found, DB, FAR, 6, 501)
 
 
 def test_a_pod_of_a_former_range_is_of_this_machine():

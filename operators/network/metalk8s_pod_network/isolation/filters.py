@@ -16,8 +16,9 @@ new is empty then. So what finds nothing, or comes back from a chain, is dropped
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 
@@ -69,8 +70,10 @@ def table(verdicts: Verdicts | None, ranges: Iterable[IPv4Network]) -> Table:
     collections: dict[str, Collection] = {}
     if verdicts is None:
         return Table(chains, collections)
+    # Once for each set of ports, of which thousands of pods may share one.
+    verdict = functools.cache(functools.partial(_verdict, chains))
     for name, allowed in verdicts.allowed.items():
-        _allow(name, allowed, chains, collections)
+        _allow(name, allowed, verdict, chains, collections)
     # A pod may have an address of a range that was this machine's before.
     strays = {one for one in verdicts.known if not any(IPv4Address(one) in net for net in ranges)}
     places = f"{{ {', '.join([*map(str, ranges), *sorted(strays)])} }}"
@@ -113,18 +116,11 @@ def _claims(ranges: Iterable[IPv4Network]) -> tuple[str, ...]:
 def _allow(
     name: str,
     allowed: Allowed,
+    verdict: Callable[[Ports], str],
     chains: dict[str, tuple[str, ...]],
     collections: dict[str, Collection],
 ) -> None:
     """Write a chain that accepts what is allowed and drops the rest."""
-
-    def verdict(ports: Ports) -> str:
-        if ports == ALL:
-            return "accept"
-        chain = f"ports_{_digest(sorted(ports))}"
-        chains[chain] = tuple(_passes(ports))
-        return f"jump {chain}"
-
     other = BEGAN if name.startswith("in_") else ASKED
     lines = []
     if allowed.peers:
@@ -135,13 +131,25 @@ def _allow(
         spans = {_span(first, last): verdict(ports) for first, last, ports in allowed.blocks}
         # Named by what is in it: intervals that change are a new map, never a change of one.
         blocks = f"blocks_{_digest(sorted(spans.items()))}"
-        collections[blocks] = Collection(f"{ADDRESS} : verdict", spans, "interval")
+        made = Collection(f"{ADDRESS} : verdict", spans, "interval")
+        while collections.setdefault(blocks, made) != made:
+            blocks += "_"
         lines.append(f"{other} vmap @{blocks}")
     if allowed.anybody == ALL:
         lines.append("accept")
     else:
         lines += [*_passes(allowed.anybody), DROP]
     chains[name] = tuple(lines)
+
+
+def _verdict(chains: dict[str, tuple[str, ...]], ports: Ports) -> str:
+    """Write a chain that accepts ports, unless it is there; return what leads to it."""
+    if ports == ALL:
+        return "accept"
+    chain, rules = f"ports_{_digest(sorted(ports))}", tuple(_passes(ports))
+    while chains.setdefault(chain, rules) != rules:  # others of an equal name
+        chain += "_"
+    return f"jump {chain}"
 
 
 def _passes(ports: Ports) -> Iterable[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
@@ -17,7 +17,10 @@ from metalk8s_pod_network.isolation.allowed import ALL, NONE, Allowed, Ports, ap
 from metalk8s_pod_network.isolation.pods import Labels, Pod
 from metalk8s_pod_network.isolation.policies import Block, Party, Policy, Port, Rule
 
-DIGITS = 12  # of a digest, in names
+# Of a digest, in names. Who writes policies must not find one whose name is another's by trying.
+DIGITS = 32
+# Of ports that have a name: that and the protocol.
+Names = frozenset[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -116,37 +119,41 @@ class _Cluster:
         if key not in self._names:
             words = f"{key[:2]} {sorted(map(_words, rules))}"
             name = f"{way}_{hashlib.sha256(words.encode()).hexdigest()[:DIGITS]}"
+            while name in allowed:  # equal names would give one the rules of the other
+                name += "_"
             self._names[key] = name
             allowed[name] = self._work_out(rules, namespace)
         return self._names[key]
 
     def _work_out(self, rules: Iterable[Rule], namespace: str) -> Allowed:
         """Work out what rules allow; a port that has a name is the other end's."""
+        # Each party once, with all it may: there may be thousands of rules of one port each.
+        wanted: dict[Party | None, list[tuple[Ports, Names]]] = defaultdict(list)
+        for rule in rules:
+            ports = resolve(rule.ports, None) if rule.ports else ALL
+            named = frozenset((one.port, one.protocol) for one in rule.ports
+                              if isinstance(one.port, str))  # fmt: skip
+            for party in (*rule.parties, *([None] if rule.anybody else [])):
+                wanted[party].append((ports, named))
+        union = functools.cache(join)  # many parties of one rule share its ports
         anybody = NONE
         peers: dict[str, Ports] = {}
         spans: list[tuple[int, int, Ports]] = []
-
-        def admit(pods: Iterable[Pod], ports: Sequence[Port]) -> None:
-            for pod in pods:
-                found = resolve(ports, pod) if ports else ALL
-                if found:
-                    peers[pod.address] = join(peers.get(pod.address, NONE), found)
-
-        for rule in rules:
-            numbers = resolve(rule.ports, None) if rule.ports else ALL
-            named = [port for port in rule.ports if isinstance(port.port, str)]
-            if rule.anybody:
-                anybody = join(anybody, numbers)
-                if named:
-                    admit(self._everybody(), named)
-            for party in rule.parties:
-                if party.block is None:
-                    admit(self._select(party, namespace if party.namespaces is None else ""),
-                          rule.ports)  # fmt: skip
-                    continue
-                spans += [(*span, numbers) for span in parts(party.block) if numbers]
-                if named:
-                    admit(self._within(party.block), named)
+        for party, found in wanted.items():
+            ports = union(*(numbers for numbers, _ in found))
+            named = frozenset[tuple[str, int]]().union(*(names for _, names in found))
+            block = party.block if party is not None else None
+            if party is not None and block is None:
+                own = namespace if party.namespaces is None else ""
+                _admit(peers, self._select(party, own), ports, named)
+                continue
+            if block is None:
+                anybody = ports
+            elif ports:
+                spans += [(*span, ports) for span in parts(block)]
+            if named:
+                pods = self._everybody() if block is None else self._within(block)
+                _admit(peers, pods, NONE, named)
         return Allowed(anybody, peers, apart(spans))
 
     def _selected(self, party: Party, namespace: str) -> tuple[Pod, ...]:
@@ -173,6 +180,28 @@ class _Cluster:
             for pod in self._everybody()
             if any(first <= int(IPv4Address(pod.address)) <= last for first, last in spans)
         )
+
+
+def _admit(peers: dict[str, Ports], pods: Iterable[Pod], ports: Ports, named: Names) -> None:
+    """Let pods have ports besides what they have; those that come to have the same share one set.
+
+    There may be thousands of pods, each with as many ports as one policy lists.
+    """
+    # Only for this call: what pods had before must not be kept.
+    same: dict[Ports, Ports] = {}
+
+    @functools.cache
+    def union(before: Ports, more: Ports) -> Ports:
+        found = join(before, more)
+        return same.setdefault(found, found)
+
+    for pod in pods:
+        more = NONE
+        if named:
+            more = frozenset((p, n) for name, p, n in pod.ports if (name, p) in named)
+        found = union(ports, more) if more else ports
+        if found:
+            peers[pod.address] = union(peers.get(pod.address, NONE), found)
 
 
 def _words(rule: Rule) -> str:
