@@ -375,6 +375,7 @@ def test_the_arguments_of_the_pods_are_understood():
     found = settings.read(container("DaemonSet"))
     assert (found.action, str(found.networks[0])) == ("speak", "10.1.0.0/24")
     assert found.folder == Path("/run/metalk8s-load-balancer")
+    assert found.reserved.routers == {51}
     chosen = settings.read(container("Deployment"))
     assert chosen.reserved.routers == {51}
     assert str(next(iter(chosen.reserved.addresses))) == "10.1.0.9"
