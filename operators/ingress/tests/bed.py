@@ -48,7 +48,9 @@ class Bed:
         master = f"{self.settings.master},mode,660"
         main = self.settings.current / "haproxy.cfg"
         self._start("haproxy", ["haproxy", "-W", "-db", "-S", master, "-f", main])
-        until(self._answers, "HAProxy", 60)
+        running = self._running["haproxy"]
+        until(lambda: self._answers() or running.poll() is not None, "HAProxy", 60)
+        assert running.poll() is None, self.log("haproxy")
 
     def _answers(self):
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -14,6 +15,10 @@ from waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 ADMINISTRATOR = "administrator"
+# Below what the kernel gives to whoever connects (ip_local_port_range): the clients of a test under
+# load, in another process, take thousands of those, and a server could not have its port any more.
+PORTS = range(15000, 30000)
+CHANCE = random.SystemRandom()  # no seed: processes side by side would choose the same
 START = 60  # seconds
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -29,9 +34,16 @@ def lacking():
 
 
 def free_ports(count):
+    """Return ports of loopback that nobody has, and that no client gets by chance."""
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        sockets = [held.enter_context(_listening()) for _ in range(count)]
         return [one.getsockname()[1] for one in sockets]
+
+
+def _listening():
+    while True:
+        with contextlib.suppress(OSError):
+            return socket.create_server(("127.0.0.1", CHANCE.choice(PORTS)))
 
 
 class ControlPlane:
