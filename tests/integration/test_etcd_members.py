@@ -286,7 +286,7 @@ def test_one_of_three_loses_its_data(fleet: Fleet) -> None:
     shutil.rmtree(fleet.data("one"))
     refused = fleet.becomes_member("one")
     assert refused["result"] is False
-    assert "No member of etcd answers, though two, three should have one" in refused["comment"]
+    assert "would begin another cluster than that of two, three" in refused["comment"]
 
 
 def test_data_of_another_cluster(fleet: Fleet) -> None:
