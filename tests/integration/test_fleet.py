@@ -44,7 +44,7 @@ HEALED = 60  # seconds after which nothing is left of a partition
 LEFT = ("/etc/kubernetes", "/etc/salt/minion.d/metalk8s.conf")  # of a machine that joined
 # Of Kubernetes' own tests: how many run side by side, and the seconds they may take. With four on
 # two processors, beside other tests, a probe of their pods ran out of its second, and one failed.
-PROCESSES, DOZEN_SECONDS, WHOLE_SECONDS = 3, 900, 90 * 60
+PROCESSES, DOZEN_SECONDS, WHOLE_SECONDS = 3, 600, 90 * 60
 BROKEN = 2  # exit status of doctor.sh
 PROBLEMS = 22  # exit status of deploy-node.sh
 ETCDCTL = (

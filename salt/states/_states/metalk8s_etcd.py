@@ -113,7 +113,9 @@ def outlived(name: str, others: dict[str, str], data: str) -> dict[str, Any]:
         if not there:
             return _result(name, True, {}, f"There are no data of etcd in {data}")
         urls = sorted(__salt__["metalk8s_etcd.client_url"](one) for one in others.values())
-        members = __salt__["metalk8s_etcd.members"](urls) if urls else []
+        if not urls:
+            raise ValueError("no other machine has a member")
+        members = __salt__["metalk8s_etcd.members"](urls)
     except Exception as error:
         why = f"The data of etcd in {data} may be the only ones: {error}"
         return _result(name, False, {}, f"{why}. Let the members of etcd run, then try again.")

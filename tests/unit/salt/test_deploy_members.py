@@ -9,13 +9,18 @@ from .test_kubernetes import cluster as cluster
 from .test_kubernetes import kubernetes as kubernetes
 
 
-def test_a_member_that_has_not_started_has_an_address(world: World, runner: Runner) -> None:
-    """Its name is its machine's, so the machine's own deployment goes on with it."""
+def put_unstarted(world: World) -> None:
+    """Let there be a machine whose member is a learner that has told nobody its name."""
     one = node("w", "etcd", ready=False)
     one["metadata"]["annotations"] = {"metalk8s.scality.com/ssh-host": "10.0.0.7"}
     world.put(one)
     peers = ["https://10.0.0.7:2380"]
     world.members = [member("boot"), member("", learner=True, healthy=False, peers=peers)]
+
+
+def test_a_member_that_has_not_started_has_an_address(world: World, runner: Runner) -> None:
+    """Its name is its machine's, so the machine's own deployment goes on with it."""
+    put_unstarted(world)
     assert runner.deploy.plan("w")["problems"] == []
     world.members[1]["peers"] = ["https://10.0.0.70:2380"]
     assert "the learner 1, which" in runner.deploy.plan("w")["problems"][0]
@@ -23,11 +28,7 @@ def test_a_member_that_has_not_started_has_an_address(world: World, runner: Runn
 
 def test_a_member_that_never_started_leaves_by_its_address(world: World, runner: Runner) -> None:
     """The minion that is asked does not know a Node that was made since it last looked."""
-    one = node("w", "etcd", ready=False)
-    one["metadata"]["annotations"] = {"metalk8s.scality.com/ssh-host": "10.0.0.7"}
-    world.put(one)
-    peers = ["https://10.0.0.7:2380"]
-    world.members = [member("boot"), member("", learner=True, healthy=False, peers=peers)]
+    put_unstarted(world)
     removed = {"changed": True, "members": ["boot"]}
     world.answers["boot", "metalk8s_etcd.remove_member"] = lambda *_: removed
     runner.deploy.run("w", "remove_dead")

@@ -309,4 +309,6 @@ def test_only_data_that_were_outlived_are_taken_without_asking(identity, found, 
 def test_without_another_member_nothing_is_taken():
     etcd = Etcd()
     etcd.identity = {"id": "a", "cluster": "c"}
-    assert etcd.state().outlived("one", others={}, data="/data")["result"] is False
+    answer = etcd.state().outlived("one", others={}, data="/data")
+    assert answer["result"] is False
+    assert "no other machine has a member" in answer["comment"]
